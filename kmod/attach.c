@@ -1,0 +1,819 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * ATTACH: two agg QPs agree on a path and exchange their lane QPs.
+ *
+ * Of the two ends the one with the smaller (GID, QPN) leads: it alone chooses
+ * a path and OFFERs it. The follower ASKs the leader to lead and waits for the
+ * offer, which arrives on the leader's own connection. Either end answers from
+ * the kernel, before its application has named the peer; but a lane QP leaves
+ * RESET only in agg_lqp_rtr(), when the application has named exactly this
+ * GID and QPN.
+ *
+ * qp->mutex is never held while a reply is awaited: with both ends in one
+ * device the reply may need it. So after each wait it is checked, by cookie,
+ * that the QP is still the one that asked.
+ *
+ * A QP is often connected again while its old peer still holds on to the old
+ * connection. Such a peer answers WAIT, and its own ASK or OFFER, once its
+ * application has come as far, ends the wait.
+ */
+#include <linux/topology.h>
+
+#include "agg.h"
+#include "session.h"
+#include "trace.h"
+
+/*
+ * Helpers
+ */
+
+static unsigned int agg_ms_left(unsigned long deadline)
+{
+	long left = deadline - jiffies;
+
+	return left > 0 ? jiffies_to_msecs(left) : 0;
+}
+
+static int agg_attach_errno(u8 status)
+{
+	switch (status) {
+	case AGG_WIRE_OK:
+		return 0;
+	case AGG_WIRE_NO_QP:
+	case AGG_WIRE_GONE:
+		return -ENOENT;
+	case AGG_WIRE_MISMATCH:
+		return -EADDRINUSE;
+	case AGG_WIRE_NO_LANE:
+		return -ENETUNREACH;
+	case AGG_WIRE_WAIT:
+		return -EAGAIN;
+	case AGG_WIRE_BUSY:
+		return -EBUSY;
+	default:
+		return -ECONNREFUSED;
+	}
+}
+
+static u8 agg_attach_status(int err)
+{
+	switch (err) {
+	case 0:
+		return AGG_WIRE_OK;
+	case -ENETUNREACH:
+	case -ENETDOWN:
+		return AGG_WIRE_NO_LANE;
+	case -EADDRINUSE:
+		return AGG_WIRE_MISMATCH;
+	case -EAGAIN:
+		return AGG_WIRE_WAIT;
+	case -ENOMEM:
+	case -ENOBUFS:
+		return AGG_WIRE_BUSY;
+	default:
+		return AGG_WIRE_REFUSED;
+	}
+}
+
+/* The address of @lane from which @peer can be reached. */
+static bool agg_lane_gid_for(struct agg_lane *lane, const u8 *peer, union ib_gid *gid)
+{
+	union ib_gid own[AGG_LANE_GIDS];
+	unsigned int n = agg_lane_gids(lane, own);
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		if (agg_gid_class(own[i].raw) == agg_gid_class(peer)) {
+			*gid = own[i];
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A pair of addresses for a path between @lane and the peer's lane. */
+static bool agg_path_gids(struct agg_lane *lane, const struct agg_wire_lane *peer,
+			  union ib_gid *gid, union ib_gid *peer_gid)
+{
+	int i;
+
+	for (i = 0; i < peer->nr_gids; i++) {
+		if (agg_lane_gid_for(lane, peer->gid[i], gid)) {
+			memcpy(peer_gid->raw, peer->gid[i], sizeof(peer_gid->raw));
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Our lanes that a QP of @pd could use now. */
+static unsigned long agg_pd_usable_lanes(struct agg_pd *pd)
+{
+	struct agg_dev *dev = to_adev(pd->ibpd.device);
+	unsigned long lanes = READ_ONCE(pd->lanes);
+	unsigned int i;
+
+	rcu_read_lock();
+	for (i = 0; i < AGG_MAX_LANES; i++) {
+		struct agg_lane *lane = rcu_dereference(dev->lanes[i]);
+
+		if (!lane || READ_ONCE(lane->dead) || !agg_lane_usable(READ_ONCE(lane->state)))
+			__clear_bit(i, &lanes);
+	}
+	rcu_read_unlock();
+	return lanes;
+}
+
+static bool agg_qp_is_self(const struct agg_qp *qp)
+{
+	return qp->dqpn == qp->ibqp.qp_num && !memcmp(&qp->sgid, &qp->dgid, sizeof(qp->sgid));
+}
+
+static bool agg_qp_leads(const struct agg_qp *qp)
+{
+	int cmp = memcmp(qp->sgid.raw, qp->dgid.raw, sizeof(qp->sgid.raw));
+
+	return cmp < 0 || (!cmp && qp->ibqp.qp_num <= qp->dqpn);
+}
+
+static bool agg_qp_has_peer(const struct agg_qp *qp, const u8 *sgid, const u8 *dgid, u32 dqpn)
+{
+	return qp->peer && qp->dqpn == dqpn && !memcmp(qp->sgid.raw, sgid, 16) &&
+	       !memcmp(qp->dgid.raw, dgid, 16);
+}
+
+static struct agg_flow agg_qp_flow(const struct agg_qp *qp)
+{
+	struct agg_flow flow = {
+		.sqpn = qp->ibqp.qp_num,
+		.dqpn = qp->dqpn,
+	};
+
+	memcpy(flow.sgid, qp->sgid.raw, 16);
+	memcpy(flow.dgid, qp->dgid.raw, 16);
+	return flow;
+}
+
+static int agg_qp_set_peer(struct agg_qp *qp, const u8 *sgid, const u8 *dgid, u32 dqpn)
+{
+	struct agg_flow flow;
+	struct agg_peer *peer;
+
+	lockdep_assert_held(&qp->mutex);
+
+	if (qp->peer)
+		return 0;
+	memcpy(qp->sgid.raw, sgid, 16);
+	memcpy(qp->dgid.raw, dgid, 16);
+	qp->dqpn = dqpn;
+	flow = agg_qp_flow(qp);
+	qp->flow_hash = agg_flow_hash(&flow);
+
+	peer = agg_peer_get(qp->dev, &qp->sgid, &qp->dgid);
+	if (IS_ERR(peer))
+		return PTR_ERR(peer);
+	qp->peer = peer;
+	return 0;
+}
+
+static void agg_qp_install_lqp(struct agg_qp *qp, struct agg_lqp *lqp)
+{
+	spin_lock_irq(&qp->sq.lock);
+	spin_lock(&qp->rq.lock);
+	qp->lqp = lqp;
+	spin_unlock(&qp->rq.lock);
+	spin_unlock_irq(&qp->sq.lock);
+}
+
+/* What both kinds of message and the replies have in common. */
+static void agg_qp_fill(struct agg_qp *qp, u8 kind, struct agg_wire_attach *m)
+{
+	struct agg_lqp *lqp = qp->lqp;
+
+	memset(m, 0, sizeof(*m));
+	m->kind = kind;
+	m->flags = qp->named ? AGG_WIRE_ATTACH_NAMED : 0;
+	m->instance_src = qp->dev->instance;
+	m->cookie_src = qp->cookie;
+	m->cookie_dst = qp->peer_cookie;
+	m->epoch = qp->epoch;
+	m->sqpn = qp->ibqp.qp_num;
+	m->dqpn = qp->dqpn;
+	memcpy(m->sgid, qp->sgid.raw, 16);
+	memcpy(m->dgid, qp->dgid.raw, 16);
+	m->lanes_ok = agg_pd_usable_lanes(qp->pd);
+	m->slane = AGG_WIRE_LANE_NONE;
+	m->dlane = AGG_WIRE_LANE_NONE;
+	m->rnr_timer = qp->attr.min_rnr_timer;
+	m->max_rd_atomic = qp->attr.max_rd_atomic;
+	m->max_dest_rd_atomic = qp->attr.max_dest_rd_atomic;
+	if (!lqp)
+		return;
+	m->slane = lqp->lane->id;
+	m->dlane = lqp->peer_lane;
+	m->lane_qpn = lqp->ibqp->qp_num;
+	m->psn = lqp->psn;
+	m->mtu = READ_ONCE(lqp->lane->mtu);
+	memcpy(m->lane_gid, lqp->gid.raw, 16);
+}
+
+/* The peer's end of the path is known. */
+static void agg_qp_attached(struct agg_qp *qp, const struct agg_wire_attach *m)
+{
+	struct agg_lqp *lqp = qp->lqp;
+
+	lockdep_assert_held(&qp->mutex);
+
+	lqp->peer_qpn = m->lane_qpn;
+	lqp->peer_psn = m->psn;
+	memcpy(lqp->peer_gid.raw, m->lane_gid, 16);
+	if (m->mtu)
+		lqp->mtu = m->mtu;
+	qp->peer_cookie = m->cookie_src;
+	qp->peer_rnr_timer = m->rnr_timer;
+	qp->attached = true;
+	agg_count(qp->dev, ATTACH_OK);
+	trace_agg_qp_attach(qp, qp->epoch, lqp->lane->id, lqp->peer_lane, 0);
+	wake_up_all(&qp->attach_wait);
+}
+
+/*
+ * Leaving
+ */
+
+static void agg_qp_forget_peer(struct agg_qp *qp, bool tell)
+{
+	struct agg_wire_attach m;
+
+	lockdep_assert_held(&qp->mutex);
+
+	if (tell && qp->peer && qp->peer_cookie) {
+		agg_qp_fill(qp, AGG_WIRE_OFFER, &m);
+		agg_peer_detach(qp->peer, &m);
+	}
+	qp->attached = false;
+	if (qp->lqp)
+		agg_lqp_destroy(qp->lqp);
+	if (qp->peer)
+		agg_peer_put(qp->peer);
+	qp->peer = NULL;
+	qp->peer_cookie = 0;
+	qp->peer_rnr_timer = 0;
+	qp->epoch = 0;
+}
+
+/**
+ * agg_qp_drop_attach() - undo an ATTACH that the application has not used
+ * @qp: the QP, not yet in RTR
+ *
+ * Context: may sleep; qp->mutex is held.
+ */
+void agg_qp_drop_attach(struct agg_qp *qp)
+{
+	agg_qp_forget_peer(qp, true);
+}
+
+/**
+ * agg_qp_detach() - leave the peer: reset or removal of the QP
+ * @qp: the QP; its lane QP is gone on return
+ *
+ * Context: sleeps until the lane has flushed; qp->mutex is held.
+ */
+void agg_qp_detach(struct agg_qp *qp)
+{
+	agg_qp_forget_peer(qp, true);
+	qp->named = false;
+	memset(&qp->dgid, 0, sizeof(qp->dgid));
+	qp->dqpn = 0;
+}
+
+/*
+ * The leader
+ */
+
+struct agg_path {
+	unsigned long eligible;		/* our lanes */
+	struct agg_wire_lane peer[AGG_MAX_LANES];	/* by id of our lane */
+};
+
+/*
+ * Which of our lanes lead to the peer, and where. Lanes of equal rail belong
+ * together; if the hosts have no rail in common, any lane is tried with any.
+ */
+static void agg_qp_paths(struct agg_qp *qp, struct agg_peer *peer, unsigned long lanes,
+			 struct agg_path *path)
+{
+	struct agg_wire_lane *theirs;
+	bool rails = false;
+	unsigned int n, i, j;
+	union ib_gid a, b;
+	int pass;
+
+	path->eligible = 0;
+	theirs = kcalloc(AGG_MAX_LANES, sizeof(*theirs), GFP_KERNEL);
+	if (!theirs)
+		return;
+	n = agg_peer_lanes(peer, theirs, AGG_MAX_LANES);
+
+	for (pass = 0; pass < 2 && !rails; pass++) {
+		for_each_set_bit(i, &lanes, AGG_MAX_LANES) {
+			struct agg_lane *lane = agg_lane_get(qp->dev, i);
+
+			if (!lane)
+				continue;
+			for (j = 0; j < n; j++) {
+				/* Spread over their lanes when rails do not say. */
+				struct agg_wire_lane *t = &theirs[pass ? (i + j) % n : j];
+				bool same = t->rail == READ_ONCE(lane->rail);
+
+				rails |= same;
+				if ((!pass && !same) || !agg_lane_usable(t->state) ||
+				    !agg_path_gids(lane, t, &a, &b))
+					continue;
+				path->peer[i] = *t;
+				__set_bit(i, &path->eligible);
+				break;
+			}
+			agg_lane_put(lane);
+		}
+	}
+	kfree(theirs);
+}
+
+static int agg_qp_lead_create(struct agg_qp *qp, struct agg_peer *peer, unsigned long *tried)
+{
+	struct agg_flow flow = agg_qp_flow(qp);
+	const struct agg_wire_lane *to;
+	struct agg_path *path;
+	struct agg_lane *lane;
+	struct agg_lqp *lqp;
+	u32 queue;
+	int err;
+
+	lockdep_assert_held(&qp->mutex);
+
+	path = kzalloc(sizeof(*path), GFP_KERNEL);
+	if (!path)
+		return -ENOMEM;
+
+	for (;;) {
+		agg_qp_paths(qp, peer, agg_pd_usable_lanes(qp->pd) & ~*tried, path);
+		err = agg_select_lane(qp->dev, &flow, path->eligible, numa_node_id(), &lane,
+				      &queue);
+		if (err)
+			break;
+		to = &path->peer[lane->id];
+		__set_bit(lane->id, tried);
+
+		lqp = agg_lqp_create(qp, lane, queue);
+		if (!IS_ERR(lqp)) {
+			lqp->peer_lane = to->id;
+			lqp->peer_poison = to->poison_rkey;
+			lqp->mtu = to->mtu;
+			agg_path_gids(lane, to, &lqp->gid, &lqp->peer_gid);
+			agg_qp_install_lqp(qp, lqp);
+			break;
+		}
+		err = PTR_ERR(lqp);
+		agg_select_release(qp->dev, lane);
+		agg_lane_put(lane);
+		if (err != -ENETDOWN && err != -ENOBUFS)
+			break;
+	}
+	kfree(path);
+	return err;
+}
+
+/* Both ends are this QP: nobody to ask. */
+static int agg_qp_lead_self(struct agg_qp *qp)
+{
+	struct agg_wire_attach m;
+
+	agg_qp_fill(qp, AGG_WIRE_OFFER, &m);
+	memcpy(m.lane_gid, qp->lqp->gid.raw, 16);
+	agg_qp_attached(qp, &m);
+	return 0;
+}
+
+/*
+ * Choose a path and offer it, until an offer is accepted. -EAGAIN: the peer
+ * will call when it is ready.
+ */
+static int agg_qp_lead(struct agg_qp *qp, struct agg_peer *peer, u64 cookie, unsigned long deadline)
+{
+	struct agg_wire_attach req, resp;
+	unsigned long tried = 0;
+	int err;
+
+	for (;;) {
+		mutex_lock(&qp->mutex);
+		err = -ECANCELED;
+		if (qp->dead || qp->cookie != cookie || !qp->peer)
+			break;
+		err = 0;
+		if (qp->attached)
+			break;
+		if (!qp->lqp) {
+			err = agg_qp_lead_create(qp, peer, &tried);
+			if (err)
+				break;
+		}
+		if (agg_qp_is_self(qp)) {
+			err = agg_qp_lead_self(qp);
+			break;
+		}
+		agg_qp_fill(qp, AGG_WIRE_OFFER, &req);
+		mutex_unlock(&qp->mutex);
+
+		err = agg_peer_attach(peer, &req, &resp, max(agg_ms_left(deadline), 1U));
+
+		mutex_lock(&qp->mutex);
+		if (qp->dead || qp->cookie != cookie || !qp->lqp ||
+		    qp->lqp->ibqp->qp_num != req.lane_qpn) {
+			/* Reset, removed, or led by another thread meanwhile. */
+			err = qp->attached ? 0 : -ECANCELED;
+			break;
+		}
+		if (qp->attached) {
+			err = 0;
+			break;
+		}
+		if (!err)
+			err = agg_attach_errno(resp.status);
+		if (!err) {
+			agg_qp_attached(qp, &resp);
+			break;
+		}
+		/* The lane is of no use to the peer; the choice must not stick. */
+		agg_lqp_destroy(qp->lqp);
+		if (err != -ENETUNREACH)
+			break;
+		mutex_unlock(&qp->mutex);
+	}
+	mutex_unlock(&qp->mutex);
+	return err;
+}
+
+/*
+ * The application's modify_qp(RTR)
+ */
+
+static int agg_qp_ask(struct agg_qp *qp, struct agg_peer *peer, unsigned long deadline)
+{
+	struct agg_wire_attach req, resp;
+	bool attached;
+	int err;
+
+	mutex_lock(&qp->mutex);
+	agg_qp_fill(qp, AGG_WIRE_ASK, &req);
+	attached = qp->attached;
+	mutex_unlock(&qp->mutex);
+	if (attached)
+		return 0;
+
+	err = agg_peer_attach(peer, &req, &resp, max(agg_ms_left(deadline), 1U));
+	if (err)
+		return err;
+	return agg_attach_errno(resp.status);
+}
+
+static int agg_qp_wait_attached(struct agg_qp *qp, unsigned long deadline, int err)
+{
+	long left = deadline - jiffies;
+
+	wait_event_timeout(qp->attach_wait,
+			   READ_ONCE(qp->attached) || READ_ONCE(qp->dead) ||
+			   test_bit(AGG_QPF_ERROR, &qp->flags), max(left, 1L));
+	if (READ_ONCE(qp->attached))
+		return 0;
+	return err == -EADDRINUSE ? err : -ETIMEDOUT;
+}
+
+static const char *agg_attach_why(int err)
+{
+	switch (err) {
+	case -ENOENT:
+		return "the peer has no such QP";
+	case -EADDRINUSE:
+		return "the peer's QP is connected to another one";
+	case -ENETUNREACH:
+		return "no usable lane in common";
+	case -ETIMEDOUT:
+		return "no answer in time";
+	case -EACCES:
+		return "wrong pre-shared key";
+	case -ENXIO:
+		return "the host has no agg device of this GID";
+	case -EPROTONOSUPPORT:
+		return "another protocol version";
+	default:
+		return "error";
+	}
+}
+
+/**
+ * agg_qp_attach() - agree with the named peer on a path
+ * @qp: the QP, in INIT
+ * @sgid: our GID
+ * @dgid: the peer's
+ * @dqpn: its QP
+ *
+ * Context: sleeps for at most connect_timeout; qp->mutex is held, and given
+ * up meanwhile; qp->modify_lock is held throughout.
+ * Return: 0 with qp->lqp set, or -errno (see agg_modify_qp()).
+ */
+int agg_qp_attach(struct agg_qp *qp, const union ib_gid *sgid, const union ib_gid *dgid, u32 dqpn)
+{
+	unsigned int timeout = READ_ONCE(qp->dev->params.connect_timeout_ms);
+	unsigned long deadline = jiffies + msecs_to_jiffies(timeout);
+	struct agg_peer *peer;
+	u64 cookie;
+	int err;
+
+	lockdep_assert_held(&qp->mutex);
+
+	/* Somebody else was faster, but is not who the application wants. */
+	if (qp->peer && !agg_qp_has_peer(qp, sgid->raw, dgid->raw, dqpn))
+		agg_qp_drop_attach(qp);
+	err = agg_qp_set_peer(qp, sgid->raw, dgid->raw, dqpn);
+	if (err)
+		return err;
+	qp->named = true;
+	cookie = qp->cookie;
+	/* Our own reference: an ATTACH may replace qp->peer while we wait. */
+	peer = agg_peer_get(qp->dev, sgid, dgid);
+	mutex_unlock(&qp->mutex);
+
+	err = PTR_ERR_OR_ZERO(peer);
+	if (!err) {
+		err = agg_peer_connect(peer, timeout);
+		if (!err && agg_qp_leads(qp))
+			err = agg_qp_lead(qp, peer, cookie, deadline);
+		else if (!err)
+			err = agg_qp_ask(qp, peer, deadline);
+		if (!err || err == -EAGAIN || err == -EADDRINUSE)
+			err = agg_qp_wait_attached(qp, deadline, err);
+		agg_peer_put(peer);
+	}
+
+	mutex_lock(&qp->mutex);
+	if (!err && (!qp->attached || !qp->lqp))
+		err = -ENETUNREACH;
+	if (err) {
+		agg_count(qp->dev, ATTACH_FAIL);
+		trace_agg_qp_attach(qp, qp->epoch, AGG_LANE_NONE, AGG_LANE_NONE, err);
+		pr_info_ratelimited("rdma_agg: %s: qpn %#x: no path to %pI6c qpn %#x: %s (%d)\n",
+				    dev_name(&qp->dev->ibdev.dev), qp->ibqp.qp_num, dgid->raw,
+				    dqpn, agg_attach_why(err), err);
+		agg_qp_detach(qp);
+	}
+	return err;
+}
+
+/*
+ * Requests of peers
+ */
+
+/*
+ * Make room for a new ATTACH of (sgid, sqpn). False: not now, the application
+ * is still busy with an older connection.
+ */
+static int agg_qp_accept_peer(struct agg_qp *qp, const struct agg_wire_attach *req)
+{
+	bool fresh = qp->state == IB_QPS_RESET || qp->state == IB_QPS_INIT;
+
+	lockdep_assert_held(&qp->mutex);
+
+	if (qp->dead)
+		return -ENOENT;
+	if (!fresh)
+		return qp->named && !agg_qp_has_peer(qp, req->dgid, req->sgid, req->sqpn) ?
+		       -EADDRINUSE : -EAGAIN;
+	if (qp->named && !agg_qp_has_peer(qp, req->dgid, req->sgid, req->sqpn))
+		return -EADDRINUSE;
+
+	if (qp->peer && (!agg_qp_has_peer(qp, req->dgid, req->sgid, req->sqpn) ||
+			 (qp->peer_cookie && qp->peer_cookie != req->cookie_src)))
+		/* An older incarnation of the peer, or another peer. */
+		agg_qp_forget_peer(qp, false);
+	return agg_qp_set_peer(qp, req->dgid, req->sgid, req->sqpn);
+}
+
+static int agg_qp_take_offer(struct agg_qp *qp, const struct agg_wire_attach *req)
+{
+	struct agg_wire_lane theirs;
+	struct agg_lane *lane;
+	struct agg_lqp *lqp;
+	int err;
+
+	lockdep_assert_held(&qp->mutex);
+
+	if (qp->attached && qp->lqp && qp->peer_cookie == req->cookie_src &&
+	    qp->lqp->peer_qpn == req->lane_qpn && qp->epoch == req->epoch)
+		return 0;	/* A repetition: the same answer. */
+
+	err = agg_qp_accept_peer(qp, req);
+	if (err)
+		return err;
+	if (agg_qp_leads(qp))
+		return -EPROTO;
+	if (qp->lqp) {
+		/* A new offer replaces one the leader has given up. */
+		qp->attached = false;
+		agg_lqp_destroy(qp->lqp);
+	}
+	if (!(agg_pd_usable_lanes(qp->pd) & BIT(req->dlane)))
+		return -ENETUNREACH;
+	lane = agg_lane_get(qp->dev, req->dlane);
+	if (!lane)
+		return -ENETUNREACH;
+
+	agg_select_account(qp->dev, lane);
+	lqp = agg_lqp_create(qp, lane, qp->flow_hash % lane->nr_tx);
+	if (IS_ERR(lqp)) {
+		err = PTR_ERR(lqp);
+		goto err_lane;
+	}
+	agg_qp_install_lqp(qp, lqp);
+	lqp->peer_lane = req->slane;
+	lqp->mtu = IB_MTU_4096;
+	if (agg_peer_lane(qp->peer, req->slane, &theirs))
+		lqp->peer_poison = theirs.poison_rkey;
+	if (!agg_lane_gid_for(lane, req->lane_gid, &lqp->gid)) {
+		agg_lqp_destroy(lqp);
+		return -ENETUNREACH;
+	}
+	qp->epoch = req->epoch;
+	agg_qp_attached(qp, req);
+	return 0;
+
+err_lane:
+	agg_select_release(qp->dev, lane);
+	agg_lane_put(lane);
+	return err;
+}
+
+/* The follower wants us to lead; answer when it has our offer. */
+static int agg_qp_take_ask(struct agg_qp *qp, const struct agg_wire_attach *req)
+{
+	unsigned int timeout = READ_ONCE(qp->dev->params.connect_timeout_ms);
+	unsigned long deadline = jiffies + msecs_to_jiffies(timeout);
+	union ib_gid sgid, dgid;
+	struct agg_peer *peer;
+	u64 cookie;
+	int err;
+
+	mutex_lock(&qp->mutex);
+	if (qp->attached && qp->peer_cookie == req->cookie_src) {
+		mutex_unlock(&qp->mutex);
+		return 0;
+	}
+	err = agg_qp_accept_peer(qp, req);
+	if (!err && !agg_qp_leads(qp))
+		err = -EPROTO;
+	cookie = qp->cookie;
+	sgid = qp->sgid;
+	dgid = qp->dgid;
+	mutex_unlock(&qp->mutex);
+	if (err)
+		return err;
+
+	peer = agg_peer_get(qp->dev, &sgid, &dgid);
+	if (IS_ERR(peer))
+		return PTR_ERR(peer);
+	err = agg_peer_connect(peer, timeout);
+	if (!err)
+		err = agg_qp_lead(qp, peer, cookie, deadline);
+	agg_peer_put(peer);
+	return err;
+}
+
+static int agg_attach_take(struct agg_qp *qp, const struct agg_wire_attach *req,
+			   struct agg_wire_attach *resp)
+{
+	int err;
+
+	if (req->kind == AGG_WIRE_ASK) {
+		err = agg_qp_take_ask(qp, req);
+		mutex_lock(&qp->mutex);
+	} else {
+		mutex_lock(&qp->mutex);
+		err = agg_qp_take_offer(qp, req);
+	}
+	if (qp->peer)
+		agg_qp_fill(qp, req->kind, resp);
+	else
+		resp->lanes_ok = agg_pd_usable_lanes(qp->pd);
+	mutex_unlock(&qp->mutex);
+	return err;
+}
+
+/* Has the QP had no receive for the grace time? */
+static u8 agg_rqstate_rx(struct agg_qp *qp, const struct agg_wire_attach *req)
+{
+	u32 grace = READ_ONCE(qp->dev->params.rnr_grace_ms);
+	bool known;
+
+	mutex_lock(&qp->mutex);
+	known = qp->cookie == req->cookie_dst && qp->peer_cookie == req->cookie_src;
+	mutex_unlock(&qp->mutex);
+	if (!known)
+		return AGG_WIRE_GONE;
+	return agg_rq_dry_ms(qp) >= grace ? AGG_WIRE_DRY : AGG_WIRE_OK;
+}
+
+/**
+ * agg_attach_rx() - answer an ATTACH of a peer
+ * @dev: the device it is for
+ * @req: the request; its GIDs are those of the session
+ * @resp: the reply
+ *
+ * Context: work item of the session, one for each request; may sleep.
+ */
+void agg_attach_rx(struct agg_dev *dev, const struct agg_wire_attach *req,
+		   struct agg_wire_attach *resp)
+{
+	struct agg_qp *qp;
+
+	memset(resp, 0, sizeof(*resp));
+	resp->kind = req->kind;
+	resp->slane = AGG_WIRE_LANE_NONE;
+	resp->dlane = AGG_WIRE_LANE_NONE;
+
+	qp = agg_qp_get(dev, req->dqpn);
+	if (!qp) {
+		resp->status = AGG_WIRE_NO_QP;
+	} else {
+		u8 status;
+
+		if (req->kind == AGG_WIRE_RQSTATE)
+			status = agg_rqstate_rx(qp, req);
+		else
+			status = agg_attach_status(agg_attach_take(qp, req, resp));
+		agg_qp_put(qp);
+		resp->status = status;
+	}
+
+	resp->instance_src = dev->instance;
+	resp->instance_dst = req->instance_src;
+	resp->sqpn = req->dqpn;
+	resp->dqpn = req->sqpn;
+	resp->cookie_dst = req->cookie_src;
+	memcpy(resp->sgid, req->dgid, 16);
+	memcpy(resp->dgid, req->sgid, 16);
+}
+
+/**
+ * agg_detach_rx() - the peer's QP is gone
+ * @dev: the device the message is for
+ * @req: its last ATTACH
+ *
+ * A QP that the application uses is left alone, as a NIC would: what it still
+ * sends is not answered and fails.
+ *
+ * Context: work item of the session; may sleep.
+ */
+void agg_detach_rx(struct agg_dev *dev, const struct agg_wire_attach *req)
+{
+	struct agg_qp *qp = agg_qp_get(dev, req->dqpn);
+
+	if (!qp)
+		return;
+	mutex_lock(&qp->mutex);
+	if (qp->attached && qp->peer_cookie == req->cookie_src && !qp->dead &&
+	    (qp->state == IB_QPS_RESET || qp->state == IB_QPS_INIT))
+		agg_qp_forget_peer(qp, false);
+	mutex_unlock(&qp->mutex);
+	agg_qp_put(qp);
+}
+
+/**
+ * agg_qp_peer_is_dry() - ask the peer whether our SEND waits for a receive
+ * @qp: the QP
+ *
+ * Context: may sleep. Return: true only if the peer said so.
+ */
+bool agg_qp_peer_is_dry(struct agg_qp *qp)
+{
+	struct agg_wire_attach req, resp;
+	struct agg_peer *peer;
+	union ib_gid sgid, dgid;
+	int err;
+
+	mutex_lock(&qp->mutex);
+	if (!qp->peer || qp->dead) {
+		mutex_unlock(&qp->mutex);
+		return false;
+	}
+	agg_qp_fill(qp, AGG_WIRE_RQSTATE, &req);
+	sgid = qp->sgid;
+	dgid = qp->dgid;
+	mutex_unlock(&qp->mutex);
+
+	peer = agg_peer_get(qp->dev, &sgid, &dgid);
+	if (IS_ERR(peer))
+		return false;
+	err = agg_peer_attach(peer, &req, &resp, 1000);
+	agg_peer_put(peer);
+	return !err && resp.status == AGG_WIRE_DRY;
+}

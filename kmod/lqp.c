@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Lane QPs: our end of a path.
+ *
+ * Everything here runs under qp->mutex of the agg QP. A lane QP is destroyed
+ * only when it is idle: posting has stopped, it is in the error state, and the
+ * marker posted behind the last request of each queue has come back, so that
+ * no completion on the shared lane CQs refers to it any more.
+ */
+#include <linux/etherdevice.h>
+#include <linux/random.h>
+#include <net/ipv6.h>
+#include <rdma/ib_addr.h>
+#include <rdma/ib_cache.h>
+
+#include "agg.h"
+#include "session.h"
+
+#define AGG_LQP_DEPTH		256	/* most requests one QP has on a lane queue */
+#define AGG_LQP_DEPTH_MIN	16
+#define AGG_LQP_SPARE		2	/* drain markers: error, SQD */
+
+/* The longest a lane makes a SEND wait that met no receive: 0.64 ms. */
+#define AGG_RNR_TIMER_MAX	12
+
+/* The lane may hold its own locks (see lcq.c): note and leave. */
+static void agg_lqp_event(struct ib_event *ev, void *ctx)
+{
+	struct agg_lqp *lqp = ctx;
+	struct agg_qp *qp = lqp->qp;
+
+	switch (ev->event) {
+	case IB_EVENT_COMM_EST:
+		agg_qp_event(qp, IB_EVENT_COMM_EST);
+		break;
+	case IB_EVENT_QP_FATAL:
+	case IB_EVENT_QP_REQ_ERR:
+	case IB_EVENT_QP_ACCESS_ERR:
+		set_bit(ev->event, &qp->events);
+		agg_qp_fail(qp);
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * Reserve room for @want requests on one of @n lane CQs, beginning with
+ * @first; less if there is not that much, but not less than a minimum.
+ */
+static struct agg_lcq *agg_lqp_reserve(struct agg_lcq *lcqs, u32 n, u32 first, u32 want,
+				       u32 *depth)
+{
+	u32 least = min_t(u32, want, AGG_LQP_DEPTH_MIN);
+	u32 d, i;
+
+	for (d = want; d >= least; d /= 2) {
+		for (i = 0; i < n; i++) {
+			struct agg_lcq *lcq = &lcqs[(first + i) % n];
+
+			if (agg_lcq_reserve(lcq, d + AGG_LQP_SPARE)) {
+				*depth = d;
+				return lcq;
+			}
+		}
+		if (d == least)
+			break;
+	}
+	return NULL;
+}
+
+static int agg_lqp_create_ibqp(struct agg_lqp *lqp)
+{
+	struct agg_qp *qp = lqp->qp;
+	struct agg_dev *dev = qp->dev;
+	struct ib_qp_init_attr init = {
+		.event_handler = agg_lqp_event,
+		.qp_context = lqp,
+		.send_cq = lqp->scq->cq,
+		.recv_cq = lqp->rcq->cq,
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_RC,
+		.port_num = lqp->lane->port,
+		.cap = {
+			.max_send_wr = lqp->sq_depth + AGG_LQP_SPARE,
+			.max_recv_wr = lqp->rq_depth + AGG_LQP_SPARE,
+			.max_send_sge = max(qp->sq.max_sge, 1U),
+			.max_recv_sge = max(qp->rq.max_sge, 1U),
+			.max_inline_data = qp->sq.max_inline,
+		},
+	};
+	struct ib_pd *lpd;
+	struct ib_qp *ibqp;
+	int err = -ENETDOWN;
+
+	down_read(&dev->objs_sem);
+	lpd = qp->pd->lane_pd[lqp->lane->id];
+	if (lpd && lpd->device == lqp->lane->ibdev) {
+		ibqp = ib_create_qp(lpd, &init);
+		err = PTR_ERR_OR_ZERO(ibqp);
+		if (!err)
+			lqp->ibqp = ibqp;
+	}
+	up_read(&dev->objs_sem);
+	return err;
+}
+
+/**
+ * agg_lqp_create() - create our end of a path
+ * @qp: agg QP without one
+ * @lane: its flow is counted on it; the count and a reference go to the lane QP
+ * @queue: send queue of the lane
+ *
+ * Context: may sleep; qp->mutex is held. Return: the lane QP in state RESET, or
+ * an ERR_PTR: then the flow and the reference are still the caller's.
+ */
+struct agg_lqp *agg_lqp_create(struct agg_qp *qp, struct agg_lane *lane, u32 queue)
+{
+	struct agg_lqp *lqp;
+	int err;
+
+	lockdep_assert_held(&qp->mutex);
+
+	lqp = kzalloc(sizeof(*lqp), GFP_KERNEL);
+	if (!lqp)
+		return ERR_PTR(-ENOMEM);
+	lqp->qp = qp;
+	lqp->lane = lane;
+	lqp->psn = get_random_u32() & 0xffffff;
+	lqp->peer_lane = AGG_LANE_NONE;
+	lqp->state = IB_QPS_RESET;
+	init_completion(&lqp->sq_idle);
+	init_completion(&lqp->rq_idle);
+
+	lqp->scq = agg_lqp_reserve(lane->tx, lane->nr_tx, queue,
+				   clamp_t(u32, qp->cap.max_send_wr, 1, AGG_LQP_DEPTH),
+				   &lqp->sq_depth);
+	if (!lqp->scq) {
+		err = -ENOBUFS;
+		goto err_free;
+	}
+	lqp->rcq = agg_lqp_reserve(lane->rx, lane->nr_rx, qp->flow_hash % lane->nr_rx,
+				   clamp_t(u32, qp->cap.max_recv_wr, 1, AGG_LQP_DEPTH),
+				   &lqp->rq_depth);
+	if (!lqp->rcq) {
+		err = -ENOBUFS;
+		goto err_scq;
+	}
+
+	err = agg_lqp_create_ibqp(lqp);
+	if (err)
+		goto err_rcq;
+
+	/* A lane that leaves sets @dead and then walks the list. */
+	spin_lock_irq(&lane->qps_lock);
+	if (lane->dead) {
+		err = -ENETDOWN;
+	} else {
+		list_add_tail(&lqp->node, &lane->qps);
+		lane->nr_qps++;
+	}
+	spin_unlock_irq(&lane->qps_lock);
+	if (err)
+		goto err_qp;
+	return lqp;
+
+err_qp:
+	ib_destroy_qp(lqp->ibqp);
+err_rcq:
+	agg_lcq_unreserve(lqp->rcq, lqp->rq_depth + AGG_LQP_SPARE);
+err_scq:
+	agg_lcq_unreserve(lqp->scq, lqp->sq_depth + AGG_LQP_SPARE);
+err_free:
+	kfree(lqp);
+	if (err == -ENOBUFS)
+		pr_warn_ratelimited("rdma_agg: %s: lane %s/%u: completion queues are full of QPs\n",
+				    dev_name(&qp->dev->ibdev.dev), lane->ibdev_name, lane->port);
+	return ERR_PTR(err);
+}
+
+static void agg_lqp_set_state(struct agg_lqp *lqp, enum ib_qp_state state)
+{
+	struct agg_qp *qp = lqp->qp;
+
+	spin_lock_irq(&qp->sq.lock);
+	spin_lock(&qp->rq.lock);
+	lqp->state = state;
+	spin_unlock(&qp->rq.lock);
+	spin_unlock_irq(&qp->sq.lock);
+}
+
+static int agg_lqp_to_init(struct agg_lqp *lqp)
+{
+	struct ib_qp_attr attr = {
+		.qp_state = IB_QPS_INIT,
+		.pkey_index = 0,
+		.port_num = lqp->lane->port,
+		.qp_access_flags = lqp->qp->attr.qp_access_flags,
+	};
+
+	return ib_modify_qp(lqp->ibqp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT |
+			    IB_QP_ACCESS_FLAGS);
+}
+
+struct agg_resolve {
+	struct completion done;
+	int status;
+};
+
+static void agg_lqp_resolved(int status, struct sockaddr *src, struct rdma_dev_addr *addr,
+			     void *ctx)
+{
+	struct agg_resolve *r = ctx;
+
+	r->status = status;
+	complete(&r->done);
+}
+
+/*
+ * Find the MAC address and hop limit for the peer's lane. The core does this
+ * for user QPs only. Kept warm by the kernel's neighbour table.
+ */
+static int agg_lqp_resolve(struct agg_lqp *lqp, const struct ib_gid_attr *sgid_attr, u8 *dmac,
+			   int *hops)
+{
+	struct rdma_dev_addr addr = {
+		.net = &init_net,	/* overridden by the net of @sgid_attr's netdev */
+		.sgid_attr = sgid_attr,
+	};
+	struct agg_resolve r = { .status = -EINVAL };
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} src, dst;
+	int err;
+
+	*hops = 0;
+	if (agg_gid_class(lqp->peer_gid.raw) == 2) {
+		/* A link-local address of the default kind contains it. */
+		rdma_get_ll_mac((struct in6_addr *)lqp->peer_gid.raw, dmac);
+		return 0;
+	}
+
+	rdma_gid2ip(&src.sa, &lqp->gid);
+	rdma_gid2ip(&dst.sa, &lqp->peer_gid);
+	init_completion(&r.done);
+	err = rdma_resolve_ip(&src.sa, &dst.sa, &addr, 1000, agg_lqp_resolved, true, &r);
+	if (err)
+		return err;
+	wait_for_completion(&r.done);
+	if (r.status)
+		return r.status;
+	ether_addr_copy(dmac, addr.dst_dev_addr);
+	*hops = addr.hoplimit;
+	return 0;
+}
+
+/* The address handle of the path. */
+static int agg_lqp_av(struct agg_lqp *lqp, struct rdma_ah_attr *av)
+{
+	struct agg_qp *qp = lqp->qp;
+	const struct ib_global_route *grh = rdma_ah_read_grh(&qp->attr.ah_attr);
+	const struct ib_gid_attr *sgid_attr;
+	int hops, err;
+
+	sgid_attr = rdma_find_gid_by_port(lqp->lane->ibdev, &lqp->gid, IB_GID_TYPE_ROCE_UDP_ENCAP,
+					  lqp->lane->port, NULL);
+	if (IS_ERR(sgid_attr))
+		return PTR_ERR(sgid_attr);
+
+	av->type = RDMA_AH_ATTR_TYPE_ROCE;
+	err = agg_lqp_resolve(lqp, sgid_attr, av->roce.dmac, &hops);
+	rdma_ah_set_port_num(av, lqp->lane->port);
+	rdma_ah_set_sl(av, rdma_ah_get_sl(&qp->attr.ah_attr));
+	rdma_ah_set_grh(av, &lqp->peer_gid, grh->flow_label ?: qp->flow_hash & 0xfffff,
+			sgid_attr->index, hops ?: max_t(u8, grh->hop_limit, 1),
+			grh->traffic_class);
+	rdma_put_gid_attr(sgid_attr);
+	return err;
+}
+
+/**
+ * agg_lqp_rtr() - make the lane QP ready to receive
+ * @lqp: state RESET; the peer's end is known
+ *
+ * Receives are posted before the lane QP can receive.
+ *
+ * Context: sleeps, also for address resolution; qp->mutex is held.
+ * Return: 0 or -errno of the lane.
+ */
+int agg_lqp_rtr(struct agg_lqp *lqp)
+{
+	struct agg_qp *qp = lqp->qp;
+	struct ib_qp_attr attr = {
+		.qp_state = IB_QPS_RTR,
+		.path_mtu = min3(qp->attr.path_mtu, lqp->mtu, READ_ONCE(lqp->lane->mtu)),
+		.dest_qp_num = lqp->peer_qpn,
+		.rq_psn = lqp->peer_psn,
+		.max_dest_rd_atomic = qp->attr.max_dest_rd_atomic,
+		/* 0 stands for the longest time. */
+		.min_rnr_timer = qp->attr.min_rnr_timer ?
+				 min_t(u8, qp->attr.min_rnr_timer, AGG_RNR_TIMER_MAX) :
+				 AGG_RNR_TIMER_MAX,
+	};
+	int err;
+
+	lockdep_assert_held(&qp->mutex);
+
+	err = agg_lqp_av(lqp, &attr.ah_attr);
+	if (err)
+		return err;
+	err = agg_lqp_to_init(lqp);
+	if (err)
+		return err;
+	agg_lqp_set_state(lqp, IB_QPS_INIT);
+	agg_rq_run(qp);
+
+	err = ib_modify_qp(lqp->ibqp, &attr, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU |
+			   IB_QP_DEST_QPN | IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC |
+			   IB_QP_MIN_RNR_TIMER);
+	if (err)
+		return err;
+	agg_lqp_set_state(lqp, IB_QPS_RTR);
+	return 0;
+}
+
+/**
+ * agg_lqp_rts() - make the lane QP ready to send
+ * @lqp: state RTR
+ *
+ * The lane retries for ever what meets no receive: forwarding receives takes
+ * us a moment, which is not the application's fault. A finite rnr_retry is
+ * kept by agg_qp_rnr_work().
+ *
+ * Context: may sleep; qp->mutex is held. Return: 0 or -errno of the lane.
+ */
+int agg_lqp_rts(struct agg_lqp *lqp)
+{
+	struct agg_qp *qp = lqp->qp;
+	const struct agg_params *p = &qp->dev->params;
+	u8 timeout = qp->attr.timeout;
+	struct ib_qp_attr attr = {
+		.qp_state = IB_QPS_RTS,
+		.retry_cnt = qp->attr.retry_cnt,
+		.rnr_retry = 7,
+		.sq_psn = lqp->psn,
+		.max_rd_atomic = qp->attr.max_rd_atomic,
+	};
+	int err;
+
+	lockdep_assert_held(&qp->mutex);
+
+	/* 0 is "never"; the bounds of the device hold for it too. */
+	if (!timeout)
+		timeout = 31;
+	attr.timeout = clamp_t(u8, timeout, READ_ONCE(p->ack_timeout_min),
+			       READ_ONCE(p->ack_timeout_max));
+
+	err = ib_modify_qp(lqp->ibqp, &attr, IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT |
+			   IB_QP_RNR_RETRY | IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC);
+	if (err)
+		return err;
+	agg_lqp_set_state(lqp, IB_QPS_RTS);
+	return 0;
+}
+
+/**
+ * agg_lqp_update() - pass on attributes that may change while connected
+ * @lqp: state RTR or RTS
+ * @mask: IB_QP_ACCESS_FLAGS, IB_QP_MIN_RNR_TIMER; others are ignored
+ *
+ * Context: may sleep; qp->mutex is held. Return: 0 or -errno of the lane.
+ */
+int agg_lqp_update(struct agg_lqp *lqp, int mask)
+{
+	struct agg_qp *qp = lqp->qp;
+	struct ib_qp_attr attr = {
+		.qp_state = lqp->state,
+		.qp_access_flags = qp->attr.qp_access_flags,
+		.min_rnr_timer = qp->attr.min_rnr_timer ?
+				 min_t(u8, qp->attr.min_rnr_timer, AGG_RNR_TIMER_MAX) :
+				 AGG_RNR_TIMER_MAX,
+	};
+
+	lockdep_assert_held(&qp->mutex);
+
+	mask &= IB_QP_ACCESS_FLAGS | IB_QP_MIN_RNR_TIMER;
+	if (!mask || lqp->state != IB_QPS_RTS)
+		return 0;
+	return ib_modify_qp(lqp->ibqp, &attr, mask | IB_QP_STATE);
+}
+
+/*
+ * Post the marker of one queue; what comes back behind it has passed every
+ * request before it. Returns false if the lane does not take it.
+ */
+static bool agg_lqp_mark_sq(struct agg_lqp *lqp, u64 wr_id)
+{
+	struct ib_rdma_wr wr = {
+		.wr.wr_id = wr_id,
+		.wr.opcode = IB_WR_RDMA_WRITE,
+		.wr.send_flags = IB_SEND_SIGNALED,
+		.rkey = lqp->lane->poison->rkey,
+	};
+	const struct ib_send_wr *bad;
+
+	return !ib_post_send(lqp->ibqp, &wr.wr, &bad);
+}
+
+static bool agg_lqp_mark_rq(struct agg_lqp *lqp)
+{
+	struct ib_recv_wr wr = { .wr_id = AGG_WR_MARK };
+	const struct ib_recv_wr *bad;
+
+	return !ib_post_recv(lqp->ibqp, &wr, &bad);
+}
+
+/**
+ * agg_lqp_mark_sqd() - learn when all requests posted so far are done
+ * @lqp: state RTS
+ *
+ * A WRITE of no bytes: it touches no memory and needs no key (IBA C9-88).
+ *
+ * Context: any; sq.lock is held.
+ */
+bool agg_lqp_mark_sqd(struct agg_lqp *lqp)
+{
+	struct agg_sq *sq = &lqp->qp->sq;
+
+	lockdep_assert_held(&sq->lock);
+
+	sq->mark = sq->issue;
+	/* The marker is signalled: it tells of all before it. */
+	sq->unsignaled = 0;
+	return agg_lqp_mark_sq(lqp, AGG_WR_SQD);
+}
+
+/**
+ * agg_lqp_error() - stop a lane QP and have everything on it flushed
+ * @lqp: any state
+ *
+ * Returns at once; @sq_idle and @rq_idle complete when the last request has
+ * come back.
+ *
+ * Context: may sleep; qp->mutex is held.
+ */
+void agg_lqp_error(struct agg_lqp *lqp)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	struct agg_qp *qp = lqp->qp;
+	int err;
+
+	lockdep_assert_held(&qp->mutex);
+
+	if (lqp->stopped)
+		return;
+
+	spin_lock_irq(&qp->sq.lock);
+	spin_lock(&qp->rq.lock);
+	lqp->stopped = true;
+	spin_unlock(&qp->rq.lock);
+	spin_unlock_irq(&qp->sq.lock);
+
+	if (lqp->state == IB_QPS_RESET) {
+		/* Nothing was ever posted. */
+		complete(&lqp->sq_idle);
+		complete(&lqp->rq_idle);
+		return;
+	}
+
+	err = ib_modify_qp(lqp->ibqp, &attr, IB_QP_STATE);
+	if (err)
+		pr_err_ratelimited("rdma_agg: %s: lane %s/%u: QP %#x does not go to ERR (%d)\n",
+				   dev_name(&qp->dev->ibdev.dev), lqp->lane->ibdev_name,
+				   lqp->lane->port, lqp->ibqp->qp_num, err);
+	if (err || !agg_lqp_mark_sq(lqp, AGG_WR_MARK))
+		complete(&lqp->sq_idle);
+	if (err || !agg_lqp_mark_rq(lqp))
+		complete(&lqp->rq_idle);
+	agg_lqp_set_state(lqp, IB_QPS_ERR);
+}
+
+static void agg_lqp_wait(struct agg_lqp *lqp, struct completion *c, const char *which)
+{
+	/* A lane that never flushes is broken; freeing under it would be worse. */
+	while (!wait_for_completion_timeout(c, 30 * HZ))
+		pr_err("rdma_agg: %s: lane %s/%u: %s queue of QP %#x is still not flushed\n",
+		       dev_name(&lqp->qp->dev->ibdev.dev), lqp->lane->ibdev_name, lqp->lane->port,
+		       which, lqp->ibqp->qp_num);
+}
+
+/**
+ * agg_lqp_destroy() - stop, drain and destroy the lane QP of a QP
+ * @lqp: qp->lqp, or one that never became it
+ *
+ * Context: sleeps until the lane has flushed; qp->mutex is held.
+ */
+void agg_lqp_destroy(struct agg_lqp *lqp)
+{
+	struct agg_lane *lane = lqp->lane;
+	struct agg_qp *qp = lqp->qp;
+
+	lockdep_assert_held(&qp->mutex);
+
+	agg_lqp_error(lqp);
+	agg_lqp_wait(lqp, &lqp->sq_idle, "send");
+	agg_lqp_wait(lqp, &lqp->rq_idle, "receive");
+
+	spin_lock_irq(&qp->sq.lock);
+	spin_lock(&qp->rq.lock);
+	if (qp->lqp == lqp)
+		qp->lqp = NULL;
+	spin_unlock(&qp->rq.lock);
+	spin_unlock_irq(&qp->sq.lock);
+
+	ib_destroy_qp(lqp->ibqp);
+
+	spin_lock_irq(&lane->qps_lock);
+	list_del(&lqp->node);
+	lane->nr_qps--;
+	spin_unlock_irq(&lane->qps_lock);
+
+	agg_lcq_unreserve(lqp->rcq, lqp->rq_depth + AGG_LQP_SPARE);
+	agg_lcq_unreserve(lqp->scq, lqp->sq_depth + AGG_LQP_SPARE);
+	agg_select_release(qp->dev, lane);
+	agg_lane_put(lane);
+	kfree(lqp);
+}
+
+/**
+ * agg_lane_drop_qps() - move all QPs of a lane to the error state
+ * @lane: dead, so no lane QP is added
+ *
+ * Context: sleeps until the lane has flushed; no QP's mutex is held. On return
+ * no lane QP exists.
+ */
+void agg_lane_drop_qps(struct agg_lane *lane)
+{
+	struct agg_lqp *lqp;
+	struct agg_qp *qp;
+
+	for (;;) {
+		spin_lock_irq(&lane->qps_lock);
+		lqp = list_first_entry_or_null(&lane->qps, struct agg_lqp, node);
+		qp = lqp ? lqp->qp : NULL;
+		/*
+		 * A QP drops its own reference only after its lane QP has left
+		 * this list, so the count is not zero.
+		 */
+		if (qp)
+			refcount_inc(&qp->ref);
+		spin_unlock_irq(&lane->qps_lock);
+		if (!qp)
+			return;
+
+		mutex_lock(&qp->mutex);
+		if (qp->lqp && qp->lqp->lane == lane)
+			agg_qp_lose_lane(qp);
+		mutex_unlock(&qp->mutex);
+		agg_qp_put(qp);
+	}
+}

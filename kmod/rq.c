@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Receive forwarding: receives go from the application's ring to the lane
+ * receive queue of the home path, in order, up to its depth.
+ *
+ * Indices as in sq.c: [cons, fwd) are on the lane, [fwd, producer) wait in
+ * the ring. A ring slot is released when its receive completes. The ring is
+ * looked at whenever we are called for the QP or its CQ; when the lane has
+ * none left and the ring is empty the trap is armed (ring.c).
+ */
+#include "agg.h"
+
+#define AGG_RQ_BATCH	16
+
+struct agg_rq_work {
+	struct ib_recv_wr wr;
+	struct ib_sge sge[AGG_MAX_SGE];
+};
+
+struct agg_rq_scratch {
+	struct rxe_recv_wqe wqe;
+	struct agg_rq_work work[AGG_RQ_BATCH];
+};
+
+/* Used with interrupts off and rq.lock held, so there is one user per CPU. */
+static struct agg_rq_scratch __percpu *agg_rq_scratch;
+
+static u32 agg_rq_pending(const struct agg_rq *rq)
+{
+	u32 n = (agg_ring_producer(rq->ring) - rq->fwd) & rq->ring->mask;
+
+	/* A wild producer index must not lap the receives on the lane. */
+	return min(n, rq->ring->mask - (rq->fwd - rq->cons));
+}
+
+/**
+ * agg_rq_wants_look() - tell whether agg_rq_run() might find something to do
+ * @qp: the QP
+ *
+ * Context: any; no lock, so only a hint.
+ */
+bool agg_rq_wants_look(const struct agg_qp *qp)
+{
+	return READ_ONCE(qp->state) >= IB_QPS_RTR &&
+	       agg_ring_producer(qp->rq.ring) != (READ_ONCE(qp->rq.fwd) & qp->rq.ring->mask);
+}
+
+static bool agg_rq_retire(struct agg_qp *qp, struct ib_uverbs_wc *wc, bool solicited)
+{
+	struct agg_rq *rq = &qp->rq;
+
+	wc->wr_id = rq->slots[rq->cons & rq->ring->mask].wr_id;
+	wc->qp_num = qp->ibqp.qp_num;
+	rq->cons++;
+	/* Pairs with the application's load-acquire: the element is free. */
+	smp_store_release(&rq->ring->buf->consumer_index, rq->cons & rq->ring->mask);
+	if (test_bit(AGG_QPF_DISCARD, &qp->flags))
+		return true;
+	return agg_cq_post(qp->rcq, wc, solicited);
+}
+
+/* In ERR: what never went to a lane is flushed after what did. */
+static void agg_rq_flush_ring(struct agg_qp *qp)
+{
+	struct agg_rq *rq = &qp->rq;
+
+	lockdep_assert_held(&rq->lock);
+
+	/* The lane went without telling; nothing meets the receive now. */
+	while (!qp->lqp && rq->cons != rq->fwd) {
+		struct ib_uverbs_wc wc = { .status = IB_WC_WR_FLUSH_ERR };
+
+		if (!agg_rq_retire(qp, &wc, true))
+			agg_qp_fatal(qp);
+	}
+
+	while (rq->cons == rq->fwd && agg_rq_pending(rq)) {
+		const struct rxe_recv_wqe *ring = agg_ring_elem(rq->ring, rq->fwd);
+		struct ib_uverbs_wc wc = { .status = IB_WC_WR_FLUSH_ERR };
+
+		rq->slots[rq->fwd & rq->ring->mask].wr_id = READ_ONCE(ring->wr_id);
+		rq->fwd++;
+		if (!agg_rq_retire(qp, &wc, true)) {
+			agg_qp_fatal(qp);
+			break;
+		}
+	}
+}
+
+/*
+ * While the lane has a receive its completion brings us back. With none there
+ * and none here only the trap can.
+ */
+static bool agg_rq_dry(struct agg_qp *qp)
+{
+	struct agg_rq *rq = &qp->rq;
+	bool dry = rq->cons == rq->fwd && !agg_rq_pending(rq) && qp->state >= IB_QPS_RTR;
+
+	if (!dry)
+		rq->dry_since = 0;
+	else if (!rq->dry_since)
+		rq->dry_since = ktime_get_ns();
+	return dry;
+}
+
+/**
+ * agg_rq_complete() - a receive completion of a lane
+ * @lqp: where it was posted
+ * @wc: the completion
+ *
+ * Context: as agg_sq_complete().
+ */
+void agg_rq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
+{
+	struct ib_uverbs_wc uwc = {
+		.status = wc->status,
+		.vendor_err = wc->vendor_err,
+	};
+	struct agg_qp *qp = lqp->qp;
+	struct agg_rq *rq = &qp->rq;
+	struct agg_lane_stats *st;
+	unsigned long flags;
+
+	spin_lock_irqsave(&rq->lock, flags);
+	if (wc->wr_id == AGG_WR_MARK) {
+		if (qp->state == IB_QPS_ERR)
+			agg_rq_flush_ring(qp);
+		if (agg_rq_dry(qp))
+			agg_qp_want_trap(qp);
+		/* The last touch of @lqp and @qp, see agg_sq_marked(). */
+		complete(&lqp->rq_idle);
+		spin_unlock_irqrestore(&rq->lock, flags);
+		return;
+	}
+	/* One lane receive queue: completions come in order. */
+	if (WARN_ON_ONCE(rq->cons == rq->fwd || (u32)wc->wr_id != rq->cons)) {
+		spin_unlock_irqrestore(&rq->lock, flags);
+		return;
+	}
+
+	st = this_cpu_ptr(lqp->lane->stats);
+	if (wc->status == IB_WC_SUCCESS) {
+		uwc.opcode = wc->opcode;
+		uwc.byte_len = wc->byte_len;
+		uwc.wc_flags = wc->wc_flags & IB_WC_WITH_IMM;
+		uwc.src_qp = qp->dqpn;
+		uwc.port_num = 1;
+		if (uwc.wc_flags)
+			uwc.ex.imm_data = wc->ex.imm_data;
+		st->rx_reqs++;
+		st->rx_bytes += wc->byte_len;
+	} else if (wc->status == IB_WC_WR_FLUSH_ERR) {
+		st->rx_flushed++;
+	} else {
+		st->rx_errors++;
+	}
+	/*
+	 * Whether a message was solicited is not in the lane's completion, so
+	 * every receive counts as such: one wake-up too many, never one too few.
+	 */
+	if (!agg_rq_retire(qp, &uwc, true))
+		agg_qp_fatal(qp);
+	else if (wc->status != IB_WC_SUCCESS)
+		agg_qp_fail(qp);
+	spin_unlock_irqrestore(&rq->lock, flags);
+
+	agg_rq_run(qp);
+}
+
+/*
+ * Copy the receive at @fwd out of the ring and turn it into the lane's. A key
+ * the PD does not have becomes the poison key: a message that meets the
+ * receive finds it at fault, as it would on one device. Returns false if the
+ * element cannot be meant.
+ */
+static bool agg_rq_take(struct agg_qp *qp, struct agg_lqp *lqp, struct agg_rq_scratch *s,
+			struct agg_rq_work *w)
+{
+	struct agg_rq *rq = &qp->rq;
+	const struct rxe_recv_wqe *ring = agg_ring_elem(rq->ring, rq->fwd);
+	struct rxe_recv_wqe *wqe = &s->wqe;
+	u64 sum = 0;
+	int n = 0;
+	u32 i;
+
+	memcpy(wqe, ring, sizeof(*wqe));
+	/* The application may be writing it at this moment. */
+	barrier();
+
+	rq->slots[rq->fwd & rq->ring->mask].wr_id = wqe->wr_id;
+	if (wqe->dma.num_sge > rq->max_sge || wqe->dma.num_sge > AGG_MAX_SGE)
+		return false;
+
+	for (i = 0; i < wqe->dma.num_sge; i++) {
+		struct rxe_sge sge;
+		u32 lkey;
+
+		memcpy(&sge, &ring->dma.sge[i], sizeof(sge));
+		if (!sge.length)
+			continue;
+		sum += sge.length;
+		if (agg_mr_lkey(qp->pd, lqp->lane->id, sge.lkey, &lkey))
+			lkey = lqp->lane->poison->lkey;
+		w->sge[n].addr = sge.addr;
+		w->sge[n].length = sge.length;
+		w->sge[n].lkey = lkey;
+		n++;
+	}
+	if (sum > BIT_ULL(31))
+		return false;
+
+	w->wr.wr_id = rq->fwd;
+	w->wr.sg_list = w->sge;
+	w->wr.num_sge = n;
+	return true;
+}
+
+/* Forward up to a batch; true if there may be more to do at once. */
+static bool agg_rq_batch(struct agg_qp *qp)
+{
+	struct agg_rq_scratch *s = this_cpu_ptr(agg_rq_scratch);
+	const struct ib_recv_wr *bad = NULL;
+	struct agg_lqp *lqp = qp->lqp;
+	struct agg_rq *rq = &qp->rq;
+	u32 first = rq->fwd;
+	bool more, fail = false;
+	u32 n, room, i;
+
+	lockdep_assert_held(&rq->lock);
+
+	if (!lqp || lqp->stopped || lqp->state < IB_QPS_INIT ||
+	    test_bit(AGG_QPF_ERROR, &qp->flags))
+		return false;
+
+	room = lqp->rq_depth - (rq->fwd - rq->cons);
+	n = min3(agg_rq_pending(rq), room, (u32)AGG_RQ_BATCH);
+	more = n == AGG_RQ_BATCH;
+
+	for (i = 0; i < n; i++) {
+		if (!agg_rq_take(qp, lqp, s, &s->work[i])) {
+			fail = true;
+			break;
+		}
+		s->work[i].wr.next = NULL;
+		if (i)
+			s->work[i - 1].wr.next = &s->work[i].wr;
+		rq->fwd++;
+	}
+	n = i;
+
+	if (n && unlikely(ib_post_recv(lqp->ibqp, &s->work[0].wr, &bad))) {
+		/* The depth was reserved: the lane is at fault. */
+		while (n && bad && &s->work[n - 1].wr != bad)
+			n--;
+		n = n ? n - 1 : 0;
+		rq->fwd = first + n;
+		fail = true;
+	}
+	this_cpu_add(lqp->lane->stats->rx_posted, n);
+
+	if (fail) {
+		agg_count(qp->dev, BAD_WQE);
+		agg_qp_fatal(qp);
+		return false;
+	}
+	return more;
+}
+
+/**
+ * agg_rq_run() - forward what can be forwarded; in ERR flush what is left
+ * @qp: the QP
+ *
+ * Context: any; interrupts are off for a batch at a time.
+ */
+void agg_rq_run(struct agg_qp *qp)
+{
+	struct agg_rq *rq = &qp->rq;
+	bool more, dry = false;
+	unsigned long flags;
+
+	do {
+		spin_lock_irqsave(&rq->lock, flags);
+		more = agg_rq_batch(qp);
+		if (unlikely(qp->state == IB_QPS_ERR))
+			agg_rq_flush_ring(qp);
+		if (!more)
+			dry = agg_rq_dry(qp);
+		spin_unlock_irqrestore(&rq->lock, flags);
+	} while (more);
+
+	if (dry)
+		agg_qp_want_trap(qp);
+}
+
+/**
+ * agg_post_recv() - ops.post_recv: applications write the ring, nobody calls it
+ * @ibqp: the QP
+ * @wr: requests
+ * @bad_wr: set to @wr
+ *
+ * Context: any. Return: -EOPNOTSUPP.
+ */
+int agg_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad_wr)
+{
+	*bad_wr = wr;
+	return -EOPNOTSUPP;
+}
+
+/**
+ * agg_rq_dry_ms() - how long the QP has had no receive at all
+ * @qp: the QP
+ *
+ * Context: any. Return: milliseconds; 0 if there is one.
+ */
+u32 agg_rq_dry_ms(struct agg_qp *qp)
+{
+	unsigned long flags;
+	u64 since;
+
+	/* A post that nobody has noticed yet counts. */
+	agg_rq_run(qp);
+	spin_lock_irqsave(&qp->rq.lock, flags);
+	since = qp->rq.dry_since;
+	spin_unlock_irqrestore(&qp->rq.lock, flags);
+	return since ? div_u64(ktime_get_ns() - since, NSEC_PER_MSEC) : 0;
+}
+
+/**
+ * agg_rq_init() - allocate what the forwarding of all QPs shares
+ *
+ * Context: module init. Return: 0 or -ENOMEM.
+ */
+int agg_rq_init(void)
+{
+	agg_rq_scratch = alloc_percpu(struct agg_rq_scratch);
+	return agg_rq_scratch ? 0 : -ENOMEM;
+}
+
+/**
+ * agg_rq_exit() - free it
+ *
+ * Context: module exit.
+ */
+void agg_rq_exit(void)
+{
+	free_percpu(agg_rq_scratch);
+}
