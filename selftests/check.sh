@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# Runs gates and adds up what they say; the last line is
+# "N passed, M failed" (", K skipped"), and the exit code goes by it.
+#
+#   check.sh all                 static, unit, guests
+#   check.sh static | unit
+#   check.sh guests [TEST...]    TEST: a name (basic, agg_basic) or a path
+#
+# KERNELS="6.1 6.12" selects the guests' kernels (anything that qemu/run.sh -k
+# takes).  What a guest test wants is said in its header:
+#
+#   # guests: 2            1 or 2, or "1 2" for a run in each (default 2)
+#   # kernels: 6.12        only on these (default: all of KERNELS)
+#   # timeout: 120         seconds (default 240)
+#   # icount: yes          in instruction time, one guest
+#
+# One guest boot runs all tests that want the same.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+repo=$(cd "$here/.." && pwd)
+cd "$repo"
+series=${KERNELS:-6.1 6.12}
+total=$(mktemp)
+trap 'rm -f "$total"' EXIT
+
+# The words of a header line, or a default.
+header() {	# header FILE KEY DEFAULT
+	local words
+	words=$(sed -n "1,40s/^# $2: *//p" "$1" | head -n 1)
+	echo "${words:-$3}"
+}
+
+run_static() {
+	echo "== static checks"
+	AGG_RESULTS=$total "$here/static.sh" || true
+}
+
+run_unit() {
+	local log rc=0
+	echo "== unit tests"
+	log=$(mktemp)
+	make --no-print-directory -s unit > "$log" 2>&1 || rc=$?
+	# TAP of several programs, each after a "# name" line.
+	awk -v total="$total" '
+		/^# [a-z_]+$/ { prog = $2 }
+		/^ok / { printf "ok unit/%s/%s\n", prog, $2 >> total }
+		/^not ok / { printf "not unit/%s/%s\n", prog, $3 >> total; print }' "$log"
+	if [[ $rc -ne 0 ]]; then
+		tail -n 30 "$log" | sed 's/^/    | /'
+		grep -q '^not ok ' "$log" || echo "not unit 0 the programs do not build or died" >> "$total"
+	fi
+	echo "unit: $(grep -c '^ok ' "$log" || true) points passed, exit $rc"
+	rm -f "$log"
+}
+
+# run_group KERNEL GUESTS ICOUNT TEST...
+run_group() {
+	local kernel=$1 guests=$2 icount=$3 out
+	shift 3
+	[[ $# -gt 0 ]] || return 0
+	echo "== kernel $kernel, $guests guest(s)${icount:+, instruction time}: $# tests"
+	out=$(mktemp -d "${TMPDIR:-/tmp}/rdma_agg-$kernel.XXXXXX" 2> /dev/null || mktemp -d)
+	# shellcheck disable=SC2086 # icount is empty or an option
+	if "$here/qemu/run.sh" -k "$kernel" -n "$guests" ${icount:+--icount} --out "$out" \
+		--timeout $((300 + 300 * $#)) -- "$@"; then
+		sed "s|^\([a-z]*\) |\1 $kernel/$guests/|" "$out/results" >> "$total"
+		rm -rf "$out"
+	elif [[ -s $out/results ]]; then
+		sed "s|^\([a-z]*\) |\1 $kernel/$guests/|" "$out/results" >> "$total"
+	else
+		echo "not $kernel/$guests 0 the guests could not be started" >> "$total"
+	fi
+}
+
+run_guests() {
+	local tests=() test kernel guests one two count
+	for test in "$@"; do
+		if [[ -e $test ]]; then
+			:
+		elif [[ -e selftests/$test.sh ]]; then
+			test=selftests/$test.sh
+		elif [[ -e selftests/agg_$test.sh ]]; then
+			test=selftests/agg_$test.sh
+		else
+			echo "check.sh: no test $test" >&2
+			exit 2
+		fi
+		tests+=("$test")
+	done
+	[[ $# -gt 0 ]] || tests=(selftests/agg_*.sh)
+	for kernel in $series; do
+		one=() two=() count=()
+		for test in "${tests[@]}"; do
+			[[ " $(header "$test" kernels "$kernel") " == *" $kernel "* ]] || continue
+			if [[ $(header "$test" icount no) == yes ]]; then
+				count+=("$test")
+				continue
+			fi
+			for guests in $(header "$test" guests 2); do
+				[[ $guests -eq 1 ]] && one+=("$test") || two+=("$test")
+			done
+		done
+		run_group "$kernel" 2 '' "${two[@]}"
+		run_group "$kernel" 1 '' "${one[@]}"
+		run_group "$kernel" 1 1 "${count[@]}"
+	done
+}
+
+what=${1:-all}
+[[ $# -eq 0 ]] || shift
+start=$SECONDS
+case $what in
+all)
+	run_static
+	run_unit
+	run_guests
+	;;
+static) run_static ;;
+unit) run_unit ;;
+guests) run_guests "$@" ;;
+*)
+	echo "usage: check.sh all|static|unit|guests [TEST...]" >&2
+	exit 2
+	;;
+esac
+
+passed=$(grep -c '^ok ' "$total" || true)
+failed=$(grep -c '^not ' "$total" || true)
+skipped=$(grep -c '^skip ' "$total" || true)
+echo "== summary, $(((SECONDS - start) / 60)) min $(((SECONDS - start) % 60)) s"
+sed -n 's/^not \([^ ]*\) *[0-9.]*/not ok \1:/p; s/^skip \([^ ]*\) *[0-9.]*/skipped \1:/p' "$total"
+if [[ $skipped -gt 0 ]]; then
+	echo "$passed passed, $failed failed, $skipped skipped"
+else
+	echo "$passed passed, $failed failed"
+fi
+# Nothing run is no success.
+[[ $failed -eq 0 && $passed -gt 0 ]]

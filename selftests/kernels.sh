@@ -1,0 +1,92 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# Which kernels are there to build against and to boot.
+#
+#   kernels.sh krel SPEC    the release, e.g. 6.12.117+deb12-amd64
+#   kernels.sh show SPEC    shell assignments: krel, vmlinuz, moddir, kdir
+#   kernels.sh source SPEC  the unpacked kernel source tree (see deps.sh)
+#
+# SPEC is a series ("6.1", "6.12"), a full release, or a folder that holds
+# `vmlinuz`, `lib/modules/RELEASE` and, to build modules, `build` (a link to
+# the prepared kernel tree).
+#
+# A kernel is taken from the running system when it is installed there, and
+# else from the cache folder that deps.sh fills.  An image package need not be
+# installed to be booted in a guest, and installing one is slow.
+set -euo pipefail
+
+cache=${RDMA_AGG_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rdma_agg}
+
+die() { echo "kernels.sh: $*" >&2; exit 1; }
+
+# Releases of a series that modules can be built for, newest first.
+releases() {
+	local dir
+	for dir in /lib/modules/*/build; do
+		[[ -e $dir/Makefile ]] && basename "${dir%/build}"
+	done | grep -E "^${1//./\\.}([.-]|\$)" | sort -rV
+}
+
+# The folder with boot/ and lib/ of an image package in the cache, or "/".
+image_root() {
+	local dir
+	if [[ -e /boot/vmlinuz-$1 && -e /lib/modules/$1/modules.dep ]]; then
+		echo /
+		return
+	fi
+	for dir in $(printf '%s\n' "$cache/kernels/linux-image-$1"_* | sort -rV); do
+		[[ -e $dir/boot/vmlinuz-$1 && -e $dir/lib/modules/$1/modules.dep ]] || continue
+		echo "$dir/"
+		return
+	done
+	return 1
+}
+
+find_krel() {
+	local krel
+	if [[ -d $1 ]]; then
+		krel=$(cd "$1/lib/modules" && ls -d -- */) || die "$1: no lib/modules"
+		echo "${krel%/}"
+		return
+	fi
+	# Prefer one that can also be booted.
+	for krel in $(releases "$1"); do
+		image_root "$krel" > /dev/null && { echo "$krel"; return; }
+	done
+	krel=$(releases "$1" | head -n 1)
+	[[ -n $krel ]] || die "no headers of a $1 kernel; selftests/deps.sh installs them"
+	echo "$krel"
+}
+
+show() {
+	local krel root
+	krel=$(find_krel "$1")
+	if [[ -d $1 ]]; then
+		root=$(cd "$1" && pwd)
+		printf 'krel=%q\nvmlinuz=%q\nmoddir=%q\nkdir=%q\n' "$krel" \
+			"$root/vmlinuz" "$root/lib/modules/$krel" "$root/build"
+		return
+	fi
+	root=$(image_root "$krel") || die "no image of $krel; selftests/deps.sh demo fetches it"
+	printf 'krel=%q\nvmlinuz=%q\nmoddir=%q\nkdir=%q\n' "$krel" \
+		"${root}boot/vmlinuz-$krel" "${root}lib/modules/$krel" "/lib/modules/$krel/build"
+}
+
+find_source() {
+	local dir
+	for dir in $(printf '%s\n' "$cache/source/linux-source-$1"_* | sort -rV); do
+		[[ -e $dir/MAINTAINERS ]] || continue
+		echo "$dir"
+		return
+	done
+	die "no source of $1; selftests/deps.sh check fetches it"
+}
+
+[[ $# -eq 2 ]] || die "usage: kernels.sh krel|show|source SPEC"
+case $1 in
+krel) find_krel "$2" ;;
+show) show "$2" ;;
+source) find_source "$2" ;;
+*) die "usage: kernels.sh krel|show|source SPEC" ;;
+esac

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# The C programs of the behaviour tests.  Included by selftests/Makefile;
+# OUT is the folder of the binaries.
+
+OUT ?= ../build/selftests
+PROGS := verify
+PROG_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wno-missing-field-initializers
+PROG_LIBS := -libverbs -lpthread
+
+progs: $(PROGS:%=$(OUT)/%)
+
+$(OUT)/verify: verify_plan.c verify.h
+$(PROGS:%=$(OUT)/%): $(OUT)/%: %.c common.c common.h
+	@mkdir -p $(OUT)
+	$(CC) $(PROG_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LDFLAGS) $(PROG_LIBS)
+
+.PHONY: progs

@@ -1,0 +1,162 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# The checks that need no guest, one line each:
+#
+#   static.sh           all
+#   static.sh NAME...   some of: build sparse checkpatch kernel-doc netlink
+#                       yamllint codespell shellcheck
+#
+# KERNELS="6.1 6.12" selects what `build` and `sparse` are run against.  With
+# AGG_RESULTS=FILE a line "ok|not|skip NAME SECONDS REASON" per check is added
+# to that file (check.sh adds them up).
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/.."
+series=${KERNELS:-6.1 6.12}
+checks=("$@")
+[[ ${#checks[@]} -gt 0 ]] || checks=(build sparse checkpatch kernel-doc netlink shellcheck yamllint codespell)
+passed=0 failed=0 skipped=0
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+note() { [[ -z ${AGG_RESULTS:-} ]] || echo "$*" >> "$AGG_RESULTS"; }
+
+# judge NAME COMMAND...: the command prints what it finds, on both outputs, and fails.
+# The subshell lets a check end itself with `exit`.
+judge() {
+	local name=$1 start=$SECONDS rc=0
+	shift
+	("$@") > "$tmp/log" 2>&1 || rc=$?
+	if [[ $rc -eq 0 ]]; then
+		passed=$((passed + 1))
+		echo "ok $name ($((SECONDS - start)) s)"
+		note "ok $name $((SECONDS - start)) -"
+	elif [[ $rc -eq 4 ]]; then
+		skipped=$((skipped + 1))
+		echo "ok $name # SKIP $(tail -n 1 "$tmp/log")"
+		note "skip $name 0 $(tail -n 1 "$tmp/log")"
+	else
+		failed=$((failed + 1))
+		echo "not ok $name"
+		tail -n 60 "$tmp/log" | sed 's/^/    | /'
+		note "not $name $((SECONDS - start)) $(head -n 1 "$tmp/log")"
+	fi
+}
+
+need() { command -v "$1" > /dev/null || { echo "no $1; selftests/deps.sh check installs it"; exit 4; }; }
+
+kmake() {	# kmake SERIES MAKE-ARGUMENTS...
+	local krel
+	krel=$("$here/kernels.sh" krel "$1")
+	shift
+	make -s modules KVER="$krel" BUILD="build/static/$krel" "$@"
+}
+
+# Everything is compiled anew, so that every warning is seen.
+check_build() {
+	local krel
+	krel=$("$here/kernels.sh" krel "$1")
+	rm -rf "build/static/$krel"
+	kmake "$1" W=1 -j"$(nproc)" > "$tmp/build" 2>&1 || { cat "$tmp/build"; return 1; }
+	! grep -E -A 6 'warning:|WARNING:' "$tmp/build"
+}
+
+# sparse also complains about the kernel's own headers; what counts is ours.
+check_sparse() {
+	need sparse
+	kmake "$1" C=2 W=1 CF=-D__CHECK_ENDIAN__ > "$tmp/sparse" 2>&1 || { cat "$tmp/sparse"; return 1; }
+	! grep -E '/kmod/.*(warning|error):' "$tmp/sparse"
+}
+
+c_files() {	# c_files FOLDER...
+	find "$@" \( -name '*.c' -o -name '*.h' \) -not -path '*/generated/*' -not -path '*/shim/*' \
+		-type f 2> /dev/null | sort
+}
+
+# Generated files are the generator's business.  The rules left out for programs
+# are about kernel types, __func__ in messages and volatile.
+check_checkpatch() {
+	local src rc=0 files
+	src=$("$here/kernels.sh" source 6.12) || return 4
+	mapfile -t files < <(c_files kmod)
+	perl "$src/scripts/checkpatch.pl" --no-tree --strict --terse --show-types --no-summary \
+		-f "${files[@]}" || rc=1
+	mapfile -t files < <(c_files tools selftests)
+	perl "$src/scripts/checkpatch.pl" --no-tree --strict --terse --show-types --no-summary \
+		--ignore PREFER_KERNEL_TYPES,EMBEDDED_FUNCTION_NAME,VOLATILE -f "${files[@]}" || rc=1
+	return $rc
+}
+
+check_kernel_doc() {
+	local src files
+	src=$("$here/kernels.sh" source 6.12) || return 4
+	mapfile -t files < <(c_files kmod include)
+	perl "$src/scripts/kernel-doc" -none -Werror "${files[@]}"
+}
+
+check_netlink() {
+	[[ -x selftests/gen-netlink.sh ]] || { echo "no generator"; return 4; }
+	selftests/gen-netlink.sh --check
+}
+
+shell_files() {
+	local file
+	find . \( -path ./build -o -path ./.git \) -prune -o -type f -print |
+		while read -r file; do
+			case $file in
+			*.sh | ./dkms.conf) echo "$file" ;;
+			*.c | *.h | *.o | *.md | *.rst | *.yaml) ;;
+			*) head -n 1 "$file" | grep -aqE '^#!.*\b(ba|da|k)?sh\b' && echo "$file" ;;
+			esac || true
+		done | sort
+}
+
+check_shellcheck() {
+	local files
+	need shellcheck
+	mapfile -t files < <(shell_files)
+	shellcheck -x -P SCRIPTDIR "${files[@]}"
+}
+
+check_yamllint() {
+	local files
+	need yamllint
+	mapfile -t files < <(find . \( -path ./build -o -path ./.git \) -prune -o \
+		\( -name '*.yaml' -o -name '*.yml' \) -print | sort)
+	[[ ${#files[@]} -gt 0 ]] || return 0
+	# As the kernel's specs are written: a licence line first, long prose lines allowed up to 100.
+	yamllint -s -d '{extends: default, rules: {line-length: {max: 100}, document-start: {present: true},
+		comments-indentation: disable, indentation: {indent-sequences: whatever},
+		brackets: {max-spaces-inside: 1}}}' "${files[@]}"
+}
+
+check_codespell() {
+	need codespell
+	codespell -q 3 -S './build,./.git,*.o,*.cmd,./selftests/unit/corpus,*/corpus' \
+		-L 'agg,ue,inflight,te,nd,ot,ist,fo,ba,ans,hist' .
+}
+
+for check in "${checks[@]}"; do
+	case $check in
+	build | sparse)
+		for s in $series; do
+			judge "$check-$s" "check_$check" "$s"
+		done
+		;;
+	checkpatch | kernel-doc | netlink | shellcheck | yamllint | codespell)
+		judge "$check" "check_${check//-/_}"
+		;;
+	*)
+		echo "static.sh: no check $check" >&2
+		exit 2
+		;;
+	esac
+done
+if [[ $skipped -gt 0 ]]; then
+	echo "$passed passed, $failed failed, $skipped skipped"
+else
+	echo "$passed passed, $failed failed"
+fi
+[[ $failed -eq 0 ]]

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <string.h>
+
+#include "lane_state.h"
+#include "tap.h"
+
+#define N AGG_LANE_STATES
+
+TEST(self)
+{
+	for (int s = 0; s < N; s++)
+		CHECK(!agg_lane_state_ok(s, s), "%d", s);
+}
+
+/* No number that is no state is ever accepted, or read past a table. */
+TEST(range)
+{
+	int bad[] = { -1, N, N + 1, 31, 32, 1 << 30, -2147483647 - 1 };
+
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		for (int s = 0; s < N; s++) {
+			CHECK(!agg_lane_state_ok(s, bad[i]), "%d %d", s, bad[i]);
+			CHECK(!agg_lane_state_ok(bad[i], s), "%d %d", bad[i], s);
+		}
+		CHECK(!agg_lane_usable(bad[i]), "%d", bad[i]);
+		CHECK(!strcmp(agg_lane_state_name(bad[i]), "?"), "%d", bad[i]);
+	}
+}
+
+/* A lane can be lost at any time. */
+TEST(down_from_all)
+{
+	for (int s = 0; s < N; s++)
+		CHECK((s == AGG_LANE_DOWN) != agg_lane_state_ok(s, AGG_LANE_DOWN), "%d", s);
+}
+
+/* Work never enters an unusable lane that was not probed. */
+TEST(only_probe_revives)
+{
+	for (int s = 0; s < N; s++)
+		for (int t = 0; t < N; t++)
+			if (!agg_lane_usable(s) && agg_lane_usable(t) && agg_lane_state_ok(s, t))
+				CHECK(s == AGG_LANE_PROBE, "%d %d", s, t);
+}
+
+/* A pause is left with a reduced weight, a storm by a probe. */
+TEST(careful_return)
+{
+	CHECK(!agg_lane_state_ok(AGG_LANE_PAUSED, AGG_LANE_UP), "-");
+	for (int t = 0; t < N; t++)
+		if (agg_lane_state_ok(AGG_LANE_STORM, t))
+			CHECK(t == AGG_LANE_PROBE || t == AGG_LANE_DOWN, "%d", t);
+}
+
+/* From every state every other can be reached. */
+TEST(no_trap)
+{
+	for (int from = 0; from < N; from++) {
+		bool seen[N] = { false };
+
+		seen[from] = true;
+		for (int round = 0; round < N; round++)
+			for (int s = 0; s < N; s++)
+				for (int t = 0; t < N; t++)
+					if (seen[s] && agg_lane_state_ok(s, t))
+						seen[t] = true;
+		for (int t = 0; t < N; t++)
+			CHECK(seen[t], "%d -> %d", from, t);
+	}
+}
+
+TEST(usable)
+{
+	for (int s = 0; s < N; s++)
+		CHECK(agg_lane_usable(s) == (s == AGG_LANE_UP || s == AGG_LANE_CONGESTED ||
+					     s == AGG_LANE_PAUSED), "%d", s);
+}
+
+TEST(names)
+{
+	for (int s = 0; s < N; s++)
+		for (int t = 0; t < s; t++)
+			CHECK(strcmp(agg_lane_state_name(s), agg_lane_state_name(t)), "%d %d", s, t);
+}
+
+int main(void)
+{
+	RUN(self);
+	RUN(range);
+	RUN(down_from_all);
+	RUN(only_probe_revives);
+	RUN(careful_return);
+	RUN(no_trap);
+	RUN(usable);
+	RUN(names);
+	return tap_end();
+}

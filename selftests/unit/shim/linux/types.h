@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* What the pure files of kmod/ take from the kernel, for user space. */
+#ifndef SHIM_LINUX_TYPES_H
+#define SHIM_LINUX_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <asm/types.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef unsigned long long u64;
+typedef int8_t s8;
+typedef int16_t s16;
+typedef int32_t s32;
+typedef long long s64;
+
+#define __bitwise
+typedef u16 __bitwise __le16, __be16;
+typedef u32 __bitwise __le32, __be32;
+typedef u64 __bitwise __le64, __be64;
+
+#endif

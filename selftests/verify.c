@@ -1,0 +1,1415 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Traffic over RC QPs in which every byte, completion, order and total is
+ * checked.  See usage() for what it can do and verify.h for how it knows what
+ * is right.  The first thing that is wrong ends both ends with one line.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common.h"
+#include "verify.h"
+
+#define CFG_MAGIC	0x76650003
+#define PLANNED		8	/* batches the target has planned ahead */
+#define QP_HASH		1024
+
+/* Memory given out and taken back in order. */
+struct arena {
+	uint8_t *base;
+	uint64_t size, head, tail;
+};
+
+static uint8_t *arena_get(struct arena *a, uint64_t len)
+{
+	uint64_t pos, skip = 0;
+
+	if (a->head == a->tail)
+		a->head = a->tail = 0;
+	pos = a->head % a->size;
+	if (pos + len > a->size)
+		skip = a->size - pos;
+	if (a->head + skip + len - a->tail > a->size)
+		return NULL;
+	pos = (a->head + skip) % a->size;
+	a->head += skip + len;
+	return a->base + pos;
+}
+
+/* A message cut into pieces, with gaps that must stay as they are. */
+struct pieces {
+	uint8_t *buf;
+	uint32_t room;		/* bytes from @buf on */
+	uint32_t n;
+	uint8_t *at[MAX_SGE];
+	uint32_t len[MAX_SGE];
+};
+
+struct sent {
+	struct op op;
+	struct pieces p;
+	uint64_t wr_id;
+	uint64_t arena_end;
+	uint32_t key;		/* local key */
+	bool signaled, inlined;
+};
+
+struct posted {
+	struct op op;
+	struct pieces p;
+	uint64_t batch;
+	uint64_t arena_end;
+};
+
+struct end;
+
+struct vqp {
+	struct end *e;
+	uint32_t id;
+	struct ibv_qp *qp;
+	struct ibv_cq *scq, *rcq;
+	uint64_t rng;			/* choices the peer need not know */
+	uint64_t tag;			/* upper half of wr_ids */
+
+	/* requester */
+	struct gen g;
+	struct batch cur;
+	uint32_t next;
+	bool open, stopped, told;
+	uint64_t started, credit;
+	struct sent *sent;		/* ring of sq_depth */
+	uint64_t sent_head, sent_tail;
+	struct arena tx;
+	uint32_t unsignaled;
+	uint64_t unsignaled_bytes;
+	uint32_t max_inline;
+	/* of the post_send under construction */
+	struct ibv_send_wr wr[64];
+	struct ibv_sge sge[64][MAX_SGE];
+	uint32_t nwr;
+
+	/* target */
+	struct gen tg;
+	struct batch plan[PLANNED];
+	uint64_t planned;		/* batches */
+	uint64_t post_batch;
+	uint32_t post_op;
+	uint64_t verified;		/* batches */
+	uint64_t granted;
+	uint64_t total;			/* batches there will be */
+	uint64_t high[4 + 1];		/* bytes used of each area by its last batch */
+	struct posted *posted;		/* ring of rq_depth */
+	uint64_t posted_head, posted_tail;
+	struct arena rx;
+};
+
+struct end {
+	struct cfg cfg;
+	struct dev dev;
+	uint32_t dir;			/* of what this end sends: 0 = from the client */
+	int ctl;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *chan;
+	struct ibv_cq *cq[2 * MAX_QPS];
+	bool armed[2 * MAX_QPS];
+	uint64_t acks[2 * MAX_QPS];
+	uint32_t ncq;
+	uint8_t *mem;
+	uint64_t mem_len;
+	uint8_t *shown;
+	struct ibv_mr *mr[16], *shown_mr[16];
+	uint64_t peer_base;
+	uint32_t peer_rkey[16];
+	struct vqp *qp;
+	struct vqp *hash[QP_HASH];
+	bool done_sent, done_got;
+	uint64_t start, last_progress;
+	uint64_t ops, bytes, rops, rbytes;
+};
+
+static bool quiet;
+static int die_fd = -1;
+
+/* ------------------------------------------------------- control messages */
+
+enum { M_CREDIT = 1, M_TOTAL, M_DONE, M_ERROR };
+
+struct msg {
+	uint32_t type, qp;
+	uint64_t val;
+};
+
+static void msg_send(struct end *e, uint32_t type, uint32_t qp, uint64_t val)
+{
+	struct msg m = { type, qp, val };
+
+	fd_write(e->ctl, &m, sizeof(m));
+}
+
+static void tell_peer(const char *text)
+{
+	struct msg m = { M_ERROR, 0, strlen(text) };
+
+	if (die_fd < 0)
+		return;
+	if (send(die_fd, &m, sizeof(m), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(m) &&
+	    send(die_fd, text, m.val, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return;
+}
+
+/* ------------------------------------------------------------- complaints */
+
+static const char *flow(const struct vqp *q, bool as_target)
+{
+	uint32_t dir = q->e->dir ^ as_target;
+
+	return dir ? "server>client" : "client>server";
+}
+
+static void op_die(const struct vqp *q, bool as_target, const struct op *op, const char *what)
+	__attribute__((noreturn));
+static void op_die(const struct vqp *q, bool as_target, const struct op *op, const char *what)
+{
+	die("%s: QP %u (0x%x) %s: operation %llu, %s of %u bytes: %s", q->e->dev.name, q->id,
+	    q->qp->qp_num, flow(q, as_target), (unsigned long long)op->seq, kind_name[op->kind],
+	    op->len, what);
+}
+
+static void content_die(const struct vqp *q, bool as_target, const struct op *op, const char *where,
+			uint64_t at, unsigned int got, unsigned int want)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text), "%s: byte %llu is %02x, wanted %02x", where,
+		 (unsigned long long)at, got, want);
+	op_die(q, as_target, op, text);
+}
+
+/* ----------------------------------------------------------------- pieces */
+
+static uint32_t need_of(const struct cfg *c, uint32_t len)
+{
+	/* 8 for the alignment of an atomic, 16 per gap */
+	return len + 8 + 16 * (c->max_sge + 1);
+}
+
+static void pieces_cut(struct vqp *q, struct pieces *p, uint8_t *buf, uint32_t room, uint32_t len,
+		       bool atomic)
+{
+	const struct cfg *c = &q->e->cfg;
+	uint32_t n, i, left = len;
+	uint8_t *at = buf;
+
+	p->buf = buf;
+	p->room = room;
+	if (atomic) {
+		p->n = 1;
+		p->at[0] = (uint8_t *)(((uintptr_t)buf + 7) & ~7ULL);
+		p->len[0] = 8;
+		return;
+	}
+	n = 1 + rnd(&q->rng, c->max_sge);
+	if (!len)
+		n = rnd(&q->rng, 2);
+	p->n = 0;
+	for (i = 0; i < n; i++) {
+		uint32_t l = left;
+
+		if (i < n - 1) {
+			/* some tiny, some not */
+			l = rnd(&q->rng, rnd(&q->rng, 2) ? MIN(left, 16) + 1ULL : left + 1ULL);
+			if (!l && !c->zero_sge)
+				continue;
+		} else if (!l && !c->zero_sge && len) {
+			continue;
+		}
+		at += rnd(&q->rng, 16);
+		p->at[p->n] = at;
+		p->len[p->n++] = l;
+		at += l;
+		left -= l;
+	}
+}
+
+static void pieces_fill(const struct pieces *p, uint64_t key, uint64_t off)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->n; off += p->len[i++])
+		pattern_fill(p->at[i], key, off, p->len[i]);
+}
+
+static void check_gap(const struct vqp *q, bool as_target, const struct op *op, const uint8_t *from,
+		      const uint8_t *to)
+{
+	int64_t bad = fill_check(from, POISON, to - from);
+
+	if (bad >= 0)
+		op_die(q, as_target, op, "memory beside the buffer was written");
+}
+
+/* What arrived in @p, and that nothing else did. */
+static void pieces_check(const struct vqp *q, bool as_target, const struct op *op,
+			 const struct pieces *p, uint32_t len, uint64_t key, uint64_t off)
+{
+	const uint8_t *pos = p->buf;
+	uint64_t done = 0;
+	uint32_t i;
+
+	for (i = 0; i < p->n; i++) {
+		uint32_t l = MIN(p->len[i], len);
+		int64_t bad = pattern_check(p->at[i], key, off + done, l);
+
+		if (bad >= 0)
+			content_die(q, as_target, op, "content", done + bad, p->at[i][bad],
+				    pattern_byte(key, off + done + bad));
+		check_gap(q, as_target, op, pos, p->at[i]);
+		pos = p->at[i] + l;
+		len -= l;
+		done += l;
+	}
+	check_gap(q, as_target, op, pos, p->buf + p->room);
+}
+
+/* -------------------------------------------------------------- requester */
+
+static void flush_chain(struct vqp *q)
+{
+	struct ibv_send_wr *bad = NULL;
+	uint32_t i;
+	int err;
+
+	if (!q->nwr)
+		return;
+	for (i = 0; i + 1 < q->nwr; i++)
+		q->wr[i].next = &q->wr[i + 1];
+	q->wr[i].next = NULL;
+	err = ibv_post_send(q->qp, q->wr, &bad);
+	if (err)
+		die("%s: QP %u: post_send of %u requests with %llu outstanding: %s", q->e->dev.name,
+		    q->id, q->nwr, (unsigned long long)(q->sent_head - q->sent_tail), strerror(err));
+	/* What was inline is ours again. */
+	for (i = 0; i < q->nwr; i++) {
+		struct sent *s = &q->sent[(q->sent_head - q->nwr + i) % q->e->cfg.sq_depth];
+
+		if (s->inlined)
+			memset(s->p.buf, 0xee, s->p.room);
+	}
+	q->nwr = 0;
+}
+
+/* One more request of the send queue; false: no room now. */
+static bool queue_op(struct vqp *q, const struct op *op)
+{
+	struct end *e = q->e;
+	const struct cfg *c = &e->cfg;
+	uint32_t need = need_of(c, op->len), limit, i;
+	struct ibv_send_wr *wr = &q->wr[q->nwr];
+	struct sent *s = &q->sent[q->sent_head % c->sq_depth];
+	struct ibv_mr *mr = e->mr[rnd(&q->rng, c->mrs)];
+	uint32_t rkey = e->peer_rkey[rnd(&q->rng, c->mrs)];
+
+	if (q->sent_head - q->sent_tail >= c->sq_depth)
+		return false;
+	s->inlined = false;
+	s->op = *op;
+	if (op->fed) {
+		const struct sent *r = &q->sent[(q->sent_head - 1) % c->sq_depth];
+
+		s->p = r->p;
+	} else {
+		uint8_t *buf = arena_get(&q->tx, need);
+
+		if (!buf)
+			return false;
+		pieces_cut(q, &s->p, buf, need, op->len, op->kind == K_CAS || op->kind == K_FADD);
+	}
+	/* The buffer of a READ that feeds a SEND stays until the SEND is done. */
+	s->arena_end = op->feeds ? 0 : q->tx.head;
+	s->wr_id = q->tag | (uint32_t)q->sent_head;
+
+	memset(wr, 0, sizeof(*wr));
+	wr->wr_id = s->wr_id;
+	wr->sg_list = q->sge[q->nwr];
+	wr->num_sge = s->p.n;
+	wr->imm_data = htonl(op->imm);
+	wr->wr.rdma.remote_addr = e->peer_base + op->roff;
+	wr->wr.rdma.rkey = rkey;
+	switch (op->kind) {
+	case K_SEND: wr->opcode = IBV_WR_SEND; break;
+	case K_SEND_IMM: wr->opcode = IBV_WR_SEND_WITH_IMM; break;
+	case K_CREDIT:
+	case K_FLUSH:
+	case K_WRITE: wr->opcode = IBV_WR_RDMA_WRITE; break;
+	case K_WRITE_IMM: wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM; break;
+	case K_READ: wr->opcode = IBV_WR_RDMA_READ; break;
+	case K_CAS:
+	case K_FADD:
+		wr->opcode = op->kind == K_CAS ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD;
+		wr->wr.atomic.remote_addr = e->peer_base + op->roff;
+		wr->wr.atomic.rkey = rkey;
+		wr->wr.atomic.compare_add = op->kind == K_CAS ? op->cmp : op->swap_add;
+		wr->wr.atomic.swap = op->swap_add;
+		break;
+	}
+	switch (op->kind) {
+	case K_READ:
+	case K_CAS:
+	case K_FADD:
+		memset(s->p.buf, POISON, s->p.room);
+		break;
+	case K_CREDIT: {
+		/* not random in its shape: the target reads it as a whole */
+		s->p.n = 1;
+		s->p.at[0] = s->p.buf;
+		s->p.len[0] = 8;
+		memcpy(s->p.buf, &op->expect, 8);
+		wr->num_sge = 1;
+		s->inlined = q->max_inline >= 8;
+		break;
+	}
+	default:
+		if (!op->fed) {
+			pieces_fill(&s->p, op->key, op->koff);
+			s->inlined = op->len <= q->max_inline && q->max_inline && rnd(&q->rng, 2);
+		}
+	}
+	for (i = 0; i < s->p.n; i++) {
+		wr->sg_list[i].addr = (uintptr_t)s->p.at[i];
+		wr->sg_list[i].length = s->p.len[i];
+		/* the key of inline data is not looked at */
+		wr->sg_list[i].lkey = s->inlined ? 0xdeadbeef : mr->lkey;
+	}
+	limit = MIN(c->signal_every, MAX(c->sq_depth / 2, 1));
+	s->signaled = q->unsignaled + 1 >= limit || op->kind == K_FLUSH ||
+		      q->unsignaled_bytes + need > q->tx.size / 4;
+	if (s->signaled) {
+		wr->send_flags |= IBV_SEND_SIGNALED;
+		q->unsignaled = 0;
+		q->unsignaled_bytes = 0;
+	} else {
+		q->unsignaled++;
+		q->unsignaled_bytes += need;
+	}
+	if (s->inlined)
+		wr->send_flags |= IBV_SEND_INLINE;
+	if (op->fed || (c->fence && !rnd(&q->rng, 8)))
+		wr->send_flags |= IBV_SEND_FENCE;
+	q->sent_head++;
+	q->nwr++;
+	if (op->kind < K_NR) {
+		e->ops++;
+		e->bytes += op->len;
+	}
+	if (q->nwr >= 1 + rnd(&q->rng, c->chain))
+		flush_chain(q);
+	return true;
+}
+
+static bool time_over(const struct end *e)
+{
+	return e->cfg.seconds && now_us() - e->start > e->cfg.seconds * 1000000ULL;
+}
+
+static bool requester_step(struct vqp *q)
+{
+	struct end *e = q->e;
+	const struct cfg *c = &e->cfg;
+	bool progress = false;
+	uint64_t credit;
+	uint32_t n;
+
+	if (!c->event) {
+		credit = *(volatile uint64_t *)(e->shown + off_credit(c, q->id));
+		if (credit < q->credit || credit > q->started)
+			die("%s: QP %u %s: a credit went from %llu to %llu with %llu batches started",
+			    e->dev.name, q->id, flow(q, false), (unsigned long long)q->credit,
+			    (unsigned long long)credit, (unsigned long long)q->started);
+		if (credit != q->credit)
+			progress = true;
+		q->credit = credit;
+	}
+	for (n = 0; n < 16; n++) {
+		if (!q->open) {
+			if (q->stopped)
+				break;
+			if ((c->batches && q->started >= c->batches) || time_over(e) ||
+			    (!c->bidir && e->dir == 1)) {
+				q->stopped = true;
+				break;
+			}
+			if (q->started >= q->credit + c->window)
+				break;
+			gen_batch(&q->g, &q->cur);
+			q->open = true;
+			q->next = 0;
+			q->started++;
+		}
+		if (!queue_op(q, &q->cur.op[q->next]))
+			break;
+		progress = true;
+		if (++q->next == q->cur.n)
+			q->open = false;
+	}
+	flush_chain(q);
+	if (q->stopped && q->unsignaled && q->verified >= q->total && q->granted >= q->total) {
+		struct op op = { .kind = K_FLUSH };
+
+		if (queue_op(q, &op)) {
+			flush_chain(q);
+			progress = true;
+		}
+	}
+	/* Unsignalled credits may come yet; what counts are the operations. */
+	if (q->stopped && !q->told && q->credit >= q->started) {
+		msg_send(e, M_TOTAL, q->id, q->started);
+		q->told = true;
+		progress = true;
+	}
+	return progress;
+}
+
+static const enum ibv_wc_opcode wc_of[] = {
+	[K_SEND] = IBV_WC_SEND, [K_SEND_IMM] = IBV_WC_SEND, [K_WRITE] = IBV_WC_RDMA_WRITE,
+	[K_WRITE_IMM] = IBV_WC_RDMA_WRITE, [K_READ] = IBV_WC_RDMA_READ, [K_CAS] = IBV_WC_COMP_SWAP,
+	[K_FADD] = IBV_WC_FETCH_ADD, [K_CREDIT] = IBV_WC_RDMA_WRITE, [K_FLUSH] = IBV_WC_RDMA_WRITE,
+};
+
+static void retire(struct vqp *q, struct sent *s)
+{
+	const struct op *op = &s->op;
+	char text[96];
+	uint64_t got;
+
+	switch (op->kind) {
+	case K_READ:
+		pieces_check(q, false, op, &s->p, op->len, op->key, op->koff);
+		break;
+	case K_CAS:
+	case K_FADD:
+		memcpy(&got, s->p.at[0], 8);
+		check_gap(q, false, op, s->p.buf, s->p.at[0]);
+		check_gap(q, false, op, s->p.at[0] + 8, s->p.buf + s->p.room);
+		if (!op->shared && got != op->expect) {
+			snprintf(text, sizeof(text), "found %llx, wanted %llx",
+				 (unsigned long long)got, (unsigned long long)op->expect);
+			op_die(q, false, op, text);
+		}
+		break;
+	}
+	q->tx.tail = MAX(q->tx.tail, s->arena_end);
+}
+
+static void on_sent(struct vqp *q, const struct ibv_wc *wc)
+{
+	struct sent *s = NULL;
+	char text[160];
+	uint64_t i;
+
+	for (i = q->sent_tail; i < q->sent_head - q->nwr; i++) {
+		s = &q->sent[i % q->e->cfg.sq_depth];
+		if (s->signaled)
+			break;
+	}
+	if (i >= q->sent_head - q->nwr)
+		die("%s: QP %u: a send completion, wr_id %llx, but no signalled request is outstanding",
+		    q->e->dev.name, q->id, (unsigned long long)wc->wr_id);
+	/* A failure may belong to an unsignalled one. */
+	if (wc->status != IBV_WC_SUCCESS) {
+		for (i = q->sent_tail; i < q->sent_head; i++)
+			if (q->sent[i % q->e->cfg.sq_depth].wr_id == wc->wr_id)
+				s = &q->sent[i % q->e->cfg.sq_depth];
+		snprintf(text, sizeof(text), "%s (%d), vendor_err 0x%x", ibv_wc_status_str(wc->status),
+			 wc->status, wc->vendor_err);
+		op_die(q, false, &s->op, text);
+	}
+	if (s->wr_id != wc->wr_id) {
+		snprintf(text, sizeof(text), "the completion of wr_id %llx came instead of %llx",
+			 (unsigned long long)wc->wr_id, (unsigned long long)s->wr_id);
+		op_die(q, false, &s->op, text);
+	}
+	if (wc->opcode != wc_of[s->op.kind]) {
+		snprintf(text, sizeof(text), "its completion says %s (%d)", wc_opcode_str(wc->opcode),
+			 wc->opcode);
+		op_die(q, false, &s->op, text);
+	}
+	if ((s->op.kind == K_READ || s->op.kind == K_CAS || s->op.kind == K_FADD) &&
+	    wc->byte_len != s->op.len) {
+		snprintf(text, sizeof(text), "its completion says %u bytes", wc->byte_len);
+		op_die(q, false, &s->op, text);
+	}
+	for (; q->sent_tail <= i; q->sent_tail++)
+		retire(q, &q->sent[q->sent_tail % q->e->cfg.sq_depth]);
+}
+
+/* ----------------------------------------------------------------- target */
+
+static struct batch *plan_of(struct vqp *q, uint64_t no)
+{
+	while (q->planned <= no)
+		gen_batch(&q->tg, &q->plan[q->planned++ % PLANNED]);
+	return &q->plan[no % PLANNED];
+}
+
+static bool post_recvs(struct vqp *q)
+{
+	struct end *e = q->e;
+	const struct cfg *c = &e->cfg;
+	bool progress = false;
+
+	if (!c->bidir && e->dir == 0)
+		return false;
+	while (q->posted_head - q->posted_tail < c->rq_depth &&
+	       q->post_batch < q->verified + PLANNED - 1) {
+		struct batch *b = plan_of(q, q->post_batch);
+		struct posted *r = &q->posted[q->posted_head % c->rq_depth];
+		const struct op *op = &b->op[q->post_op];
+		struct ibv_sge sge[MAX_SGE];
+		struct ibv_recv_wr wr = { .sg_list = sge }, *bad;
+		struct ibv_mr *mr = e->mr[rnd(&q->rng, c->mrs)];
+		uint32_t len, need, i;
+		uint8_t *buf;
+		int err;
+
+		if ((c->batches && q->post_batch >= c->batches) || q->post_batch >= q->total)
+			break;
+		if (consumes_recv(op->kind)) {
+			/* Exactly enough, or more. */
+			len = op->kind == K_WRITE_IMM ? rnd(&q->rng, 65) : op->len;
+			if (op->len < c->max_len && rnd(&q->rng, 2))
+				len += rnd(&q->rng, MIN(c->max_len - op->len, 256) + 1);
+			need = need_of(c, len);
+			buf = arena_get(&q->rx, need);
+			if (!buf)
+				break;
+			memset(buf, POISON, need);
+			r->op = *op;
+			r->batch = b->no;
+			r->arena_end = q->rx.head;
+			pieces_cut(q, &r->p, buf, need, len, false);
+			for (i = 0; i < r->p.n; i++) {
+				sge[i].addr = (uintptr_t)r->p.at[i];
+				sge[i].length = r->p.len[i];
+				sge[i].lkey = mr->lkey;
+			}
+			wr.num_sge = r->p.n;
+			wr.wr_id = ~(q->tag | (uint32_t)q->posted_head);
+			err = ibv_post_recv(q->qp, &wr, &bad);
+			if (err)
+				die("%s: QP %u: post_recv with %llu posted: %s", e->dev.name, q->id,
+				    (unsigned long long)(q->posted_head - q->posted_tail),
+				    strerror(err));
+			q->posted_head++;
+			progress = true;
+		}
+		if (++q->post_op == b->n) {
+			q->post_op = 0;
+			q->post_batch++;
+		}
+	}
+	return progress;
+}
+
+static void check_written(struct vqp *q, const struct op *op)
+{
+	const uint8_t *at = q->e->shown + op->roff;
+	int64_t bad = pattern_check(at, op->key, op->koff, op->len);
+
+	if (bad >= 0)
+		content_die(q, true, op, "written memory", bad, at[bad],
+			    pattern_byte(op->key, op->koff + bad));
+}
+
+/* All of the area of a batch; then it is poison again. */
+static void check_area(struct vqp *q, const struct batch *b)
+{
+	const struct cfg *c = &q->e->cfg;
+	uint8_t *area = q->e->shown + off_area(c, q->id, b->no);
+	uint64_t *high = &q->high[b->no % areas(c)];
+	uint64_t end = MIN(MAX(b->used, *high) + 256, c->area);
+	const uint8_t *pos = area;
+	uint32_t i;
+
+	for (i = 0; i < b->n; i++) {
+		const struct op *op = &b->op[i];
+
+		if (op->kind != K_WRITE && op->kind != K_WRITE_IMM)
+			continue;
+		check_written(q, op);
+		check_gap(q, true, op, pos, q->e->shown + op->roff);
+		pos = q->e->shown + op->roff + op->len;
+	}
+	check_gap(q, true, &b->op[b->n - 1], pos, area + end);
+	memset(area, POISON, b->used);
+	*high = b->used;
+	/* The area that the next grant frees was poisoned one batch ago. */
+	if (b->no) {
+		area = q->e->shown + off_area(c, q->id, b->no - 1);
+		check_gap(q, true, &b->op[b->n - 1], area,
+			  area + q->high[(b->no - 1) % areas(c)]);
+	}
+}
+
+static bool grant(struct vqp *q)
+{
+	struct op op = { .kind = K_CREDIT, .len = 8, .roff = off_credit(&q->e->cfg, q->id) };
+
+	if (q->granted == q->verified)
+		return false;
+	/* Nothing may come between a READ and the SEND out of its buffer. */
+	if (q->open && q->next && q->cur.op[q->next - 1].feeds)
+		return false;
+	if (q->e->cfg.event) {
+		msg_send(q->e, M_CREDIT, q->id, q->verified);
+	} else {
+		op.expect = q->verified;
+		if (!queue_op(q, &op))
+			return false;
+		flush_chain(q);
+	}
+	q->granted = q->verified;
+	return true;
+}
+
+static void on_received(struct vqp *q, const struct ibv_wc *wc)
+{
+	struct posted *r = &q->posted[q->posted_tail % q->e->cfg.rq_depth];
+	const struct op *op = &r->op;
+	uint64_t id = ~(q->tag | (uint32_t)q->posted_tail);
+	bool imm = op->kind != K_SEND;
+	struct batch *b;
+	char text[160];
+
+	if (q->posted_tail == q->posted_head)
+		die("%s: QP %u: a receive completion, wr_id %llx, but none is posted",
+		    q->e->dev.name, q->id, (unsigned long long)wc->wr_id);
+	if (wc->status != IBV_WC_SUCCESS) {
+		snprintf(text, sizeof(text), "its receive ended with %s (%d), vendor_err 0x%x",
+			 ibv_wc_status_str(wc->status), wc->status, wc->vendor_err);
+		op_die(q, true, op, text);
+	}
+	if (wc->wr_id != id) {
+		snprintf(text, sizeof(text), "its receive has wr_id %llx, wanted %llx",
+			 (unsigned long long)wc->wr_id, (unsigned long long)id);
+		op_die(q, true, op, text);
+	}
+	if (wc->opcode != (op->kind == K_WRITE_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV)) {
+		snprintf(text, sizeof(text), "its receive says %s", wc_opcode_str(wc->opcode));
+		op_die(q, true, op, text);
+	}
+	if (wc->byte_len != op->len) {
+		snprintf(text, sizeof(text), "its receive says %u bytes", wc->byte_len);
+		op_die(q, true, op, text);
+	}
+	if (!!(wc->wc_flags & IBV_WC_WITH_IMM) != imm || (imm && ntohl(wc->imm_data) != op->imm)) {
+		snprintf(text, sizeof(text), "its receive has flags 0x%x and immediate data %x, wanted %x",
+			 wc->wc_flags, ntohl(wc->imm_data), op->imm);
+		op_die(q, true, op, text);
+	}
+	if (op->kind == K_WRITE_IMM) {
+		check_written(q, op);
+		check_gap(q, true, op, r->p.buf, r->p.buf + r->p.room);
+	} else {
+		pieces_check(q, true, op, &r->p, op->len, op->key, op->koff);
+	}
+	q->rx.tail = r->arena_end;
+	q->posted_tail++;
+	q->e->rops++;
+	q->e->rbytes += op->len;
+	if (!op->marker)
+		return;
+	if (r->batch != q->verified)
+		op_die(q, true, op, "it ends another batch than the next");
+	b = plan_of(q, q->verified);
+	check_area(q, b);
+	q->verified++;
+}
+
+/* ------------------------------------------------------------------- loop */
+
+static void handle_wc(struct end *e, const struct ibv_wc *wc)
+{
+	struct vqp *q;
+	uint32_t h;
+
+	for (h = wc->qp_num % QP_HASH; e->hash[h]; h = (h + 1) % QP_HASH)
+		if (e->hash[h]->qp->qp_num == wc->qp_num)
+			break;
+	q = e->hash[h];
+	if (!q)
+		die("%s: a completion of QP 0x%x, which is not ours", e->dev.name, wc->qp_num);
+	/* The opcode is not valid with an error. */
+	if ((wc->wr_id & ~0xffffffffULL) == q->tag)
+		on_sent(q, wc);
+	else
+		on_received(q, wc);
+}
+
+static bool poll_cqs(struct end *e)
+{
+	bool progress = false;
+	struct ibv_wc wc[16];
+	uint32_t i;
+	int n, k;
+
+	for (i = 0; i < e->ncq; i++) {
+		n = ibv_poll_cq(e->cq[i], ARRAY_SIZE(wc), wc);
+		if (n < 0)
+			die("%s: poll_cq failed", e->dev.name);
+		for (k = 0; k < n; k++)
+			handle_wc(e, &wc[k]);
+		progress |= n > 0;
+	}
+	return progress;
+}
+
+static bool poll_ctl(struct end *e)
+{
+	bool progress = false;
+	struct msg m;
+	char text[512];
+	ssize_t n;
+
+	for (;;) {
+		n = recv(e->ctl, &m, sizeof(m), MSG_PEEK | MSG_DONTWAIT);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return progress;
+		if (n == 0 || (n < 0 && errno == ECONNRESET))
+			die("%s: the other end is gone", e->dev.name);
+		if (n < 0)
+			die_errno("control connection");
+		if (n < (ssize_t)sizeof(m))
+			return progress;
+		fd_read(e->ctl, &m, sizeof(m));
+		progress = true;
+		if (m.type == M_ERROR) {
+			m.val = MIN(m.val, sizeof(text) - 1);
+			fd_read(e->ctl, text, m.val);
+			text[m.val] = 0;
+			die_hook = NULL;
+			die("the other end says: %s", text);
+		}
+		if (m.type == M_DONE) {
+			e->done_got = true;
+			continue;
+		}
+		if (m.qp >= e->cfg.qps)
+			die("control connection: QP %u", m.qp);
+		if (m.type == M_CREDIT)
+			e->qp[m.qp].credit = m.val;
+		else if (m.type == M_TOTAL)
+			e->qp[m.qp].total = m.val;
+	}
+}
+
+/* One CQ after the other; the events of the channel say which fired. */
+static void take_event(struct end *e)
+{
+	struct ibv_cq *cq;
+	void *ctx;
+	uint32_t i;
+
+	if (ibv_get_cq_event(e->chan, &cq, &ctx))
+		die_errno("%s: get_cq_event", e->dev.name);
+	for (i = 0; i < e->ncq && e->cq[i] != cq; i++)
+		;
+	if (i == e->ncq)
+		die("%s: an event of a CQ that is not ours", e->dev.name);
+	if (!e->armed[i])
+		die("%s: an event of a CQ that was not armed", e->dev.name);
+	e->armed[i] = false;
+	e->acks[i]++;
+}
+
+static void wait_event(struct end *e)
+{
+	struct pollfd pfd[2] = {
+		{ .fd = e->chan->fd, .events = POLLIN },
+		{ .fd = e->ctl, .events = POLLIN },
+	};
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < e->ncq; i++) {
+		if (e->armed[i])
+			continue;
+		e->armed[i] = true;
+		err = ibv_req_notify_cq(e->cq[i], 0);
+		if (err)
+			die("%s: req_notify_cq: %s", e->dev.name, strerror(err));
+	}
+	if (poll_cqs(e))
+		return;
+	if (poll(pfd, 2, 1000) < 0 && errno != EINTR)
+		die_errno("poll");
+	if (pfd[0].revents) {
+		take_event(e);
+		return;
+	}
+	if (pfd[1].revents)
+		return;
+	/* Nothing for a second: then there must be nothing. */
+	if (poll_cqs(e) && poll(pfd, 1, 2000) == 0)
+		die("%s: a completion came into an armed CQ without an event", e->dev.name);
+}
+
+static bool all_verified(struct end *e)
+{
+	const struct cfg *c = &e->cfg;
+	uint64_t shared = 0, got;
+	uint32_t i;
+
+	for (i = 0; i < c->qps; i++) {
+		struct vqp *q = &e->qp[i];
+
+		if (!q->told || q->verified != q->total || q->granted != q->total ||
+		    q->sent_head != q->sent_tail)
+			return false;
+	}
+	for (i = 0; i < c->qps; i++) {
+		struct vqp *q = &e->qp[i];
+		struct gen g;
+
+		/* The plan may run ahead of what the peer did: count again. */
+		gen_init(&g, c, i, !e->dir);
+		while (g.batch < q->total)
+			gen_batch(&g, &q->plan[0]);
+		memcpy(&got, e->shown + off_cas(c, i), 8);
+		if (got != g.cas)
+			die("%s: QP %u %s: the compare-and-swap cell is %llx at the end, wanted %llx",
+			    e->dev.name, i, flow(q, true), (unsigned long long)got,
+			    (unsigned long long)g.cas);
+		memcpy(&got, e->shown + off_fadd(c, i), 8);
+		if (got != g.fadd)
+			die("%s: QP %u %s: the fetch-and-add cell is %llx at the end, wanted %llx",
+			    e->dev.name, i, flow(q, true), (unsigned long long)got,
+			    (unsigned long long)g.fadd);
+		shared += g.shared;
+	}
+	memcpy(&got, e->shown + off_shared(c), 8);
+	if (got != shared)
+		die("%s: the counter that all QPs add to is %llx at the end, wanted %llx", e->dev.name,
+		    (unsigned long long)got, (unsigned long long)shared);
+	if (pattern_check(e->shown + off_source(c), source_key(c, e->dir), 0, source_len(c)) >= 0)
+		die("%s: memory that is only read was written", e->dev.name);
+	return true;
+}
+
+static void stalled(struct end *e)
+{
+	const char *woke = "";
+	const struct vqp *worst = NULL;
+	struct ibv_send_wr *bad;
+	uint32_t i, k;
+
+	/* Would another look of the kernel help?  A doorbell without a request. */
+	for (i = 0; i < e->cfg.qps; i++)
+		ibv_post_send(e->qp[i].qp, NULL, &bad);
+	for (i = 0; i < 50 && !*woke; i++) {
+		usleep(10000);
+		if (poll_cqs(e))
+			woke = " (but a mere doorbell brought a completion)";
+		for (k = 0; k < e->cfg.qps && !e->cfg.event; k++)
+			if (*(volatile uint64_t *)(e->shown + off_credit(&e->cfg, k)) != e->qp[k].credit)
+				woke = " (but a mere doorbell brought a credit)";
+	}
+	for (i = 0; i < e->cfg.qps && !worst; i++) {
+		const struct vqp *q = &e->qp[i];
+
+		if (q->sent_head != q->sent_tail || !q->told || q->verified != q->total)
+			worst = q;
+	}
+	if (!worst)
+		die("%s: no progress for %u s%s; the other end is not done", e->dev.name,
+		    e->cfg.stall, woke);
+	die("%s: no progress for %u s%s; QP %u (0x%x): %llu requests outstanding (next signalled: %s), batches started %llu, credited %llu; receives posted %llu, batches verified %llu",
+	    e->dev.name, e->cfg.stall, woke, worst->id, worst->qp->qp_num,
+	    (unsigned long long)(worst->sent_head - worst->sent_tail),
+	    worst->sent_head == worst->sent_tail ? "-" :
+	    kind_name[worst->sent[worst->sent_tail % e->cfg.sq_depth].op.kind],
+	    (unsigned long long)worst->started, (unsigned long long)worst->credit,
+	    (unsigned long long)(worst->posted_head - worst->posted_tail),
+	    (unsigned long long)worst->verified);
+}
+
+static void run(struct end *e)
+{
+	const struct cfg *c = &e->cfg;
+	uint32_t idle = 0, i;
+	bool progress;
+
+	e->start = e->last_progress = now_us();
+	for (;;) {
+		progress = false;
+		for (i = 0; i < c->qps; i++) {
+			progress |= post_recvs(&e->qp[i]);
+			progress |= requester_step(&e->qp[i]);
+			progress |= grant(&e->qp[i]);
+		}
+		progress |= poll_cqs(e);
+		if (!progress || !(++idle & 15))
+			progress |= poll_ctl(e);
+		if (!e->done_sent && all_verified(e)) {
+			msg_send(e, M_DONE, 0, 0);
+			e->done_sent = true;
+		}
+		if (e->done_sent && e->done_got)
+			break;
+		if (progress) {
+			e->last_progress = now_us();
+			continue;
+		}
+		if (now_us() - e->last_progress > c->stall * 1000000ULL)
+			stalled(e);
+		if (c->event)
+			wait_event(e);
+		else
+			sched_yield();
+	}
+	if (poll_cqs(e))
+		die("%s: a completion after the last one", e->dev.name);
+}
+
+/* ------------------------------------------------------------------ setup */
+
+struct hello {
+	uint64_t base;
+	uint32_t rkey[16];
+};
+
+static struct ibv_cq *make_cq(struct end *e, uint32_t depth)
+{
+	struct ibv_cq *cq;
+
+	cq = ibv_create_cq(e->dev.ctx, MIN(depth, (uint32_t)e->dev.attr.max_cqe), NULL, e->chan,
+			   e->ncq % e->dev.ctx->num_comp_vectors);
+	if (!cq)
+		die_errno("%s: create_cq of %u", e->dev.name, depth);
+	e->cq[e->ncq++] = cq;
+	return cq;
+}
+
+static void setup_memory(struct end *e)
+{
+	const struct cfg *c = &e->cfg;
+	uint64_t per = (need_of(c, c->max_len) * 3ULL + 65536 + 4095) & ~4095ULL;
+	uint64_t rper = (need_of(c, c->max_len + 256) * 2ULL + 65536 + 4095) & ~4095ULL;
+	uint64_t shown = (shown_len(c) + 4095) & ~4095ULL;
+	uint32_t i;
+
+	e->mem_len = shown + c->qps * (per + rper);
+	e->mem = mmap(NULL, e->mem_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (e->mem == MAP_FAILED)
+		die_errno("%llu bytes of memory", (unsigned long long)e->mem_len);
+	e->shown = e->mem;
+	memset(e->shown, POISON, shown);
+	memset(e->shown, 0, off_source(c));
+	pattern_fill(e->shown + off_source(c), source_key(c, e->dir), 0, source_len(c));
+	for (i = 0; i < c->qps; i++) {
+		e->qp[i].tx = (struct arena){ e->mem + shown + i * (per + rper), per, 0, 0 };
+		e->qp[i].rx = (struct arena){ e->qp[i].tx.base + per, rper, 0, 0 };
+	}
+	for (i = 0; i < c->mrs; i++) {
+		e->mr[i] = ibv_reg_mr(e->pd, e->mem + shown, e->mem_len - shown,
+				      IBV_ACCESS_LOCAL_WRITE);
+		e->shown_mr[i] = ibv_reg_mr(e->pd, e->shown, shown,
+					    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+					    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+		if (!e->mr[i] || !e->shown_mr[i])
+			die_errno("%s: reg_mr of %llu bytes", e->dev.name,
+				  (unsigned long long)e->mem_len);
+	}
+}
+
+static enum ibv_mtu mtu_enum(uint32_t bytes)
+{
+	uint32_t i;
+
+	for (i = IBV_MTU_256; i <= IBV_MTU_4096; i++)
+		if (bytes == 128u << i)
+			return i;
+	return 0;
+}
+
+static void setup_qps(struct end *e)
+{
+	struct cfg *c = &e->cfg;
+	struct qp_parm parm = QP_PARM_DEFAULT;
+	struct qp_conn mine[MAX_QPS], peer[MAX_QPS];
+	uint32_t per_cq = (c->qps + c->cqs - 1) / c->cqs, i, h;
+	uint64_t rng = mix64(now_us() ^ getpid());
+	struct ibv_cq *scq = NULL, *rcq = NULL;
+	char sync = 0;
+	int err;
+
+	for (i = 0; i < c->qps; i++) {
+		struct vqp *q = &e->qp[i];
+		struct ibv_qp_init_attr attr = {
+			.qp_type = IBV_QPT_RC,
+			.cap = {
+				.max_send_wr = c->sq_depth, .max_recv_wr = c->rq_depth,
+				.max_send_sge = c->max_sge, .max_recv_sge = c->max_sge,
+				.max_inline_data = c->max_inline,
+			},
+		};
+
+		if (i % per_cq == 0) {
+			uint32_t s = per_cq * c->sq_depth, r = per_cq * c->rq_depth;
+
+			scq = make_cq(e, c->one_cq ? s + r : s);
+			rcq = c->one_cq ? scq : make_cq(e, r);
+		}
+		attr.send_cq = scq;
+		attr.recv_cq = rcq;
+		q->qp = ibv_create_qp(e->pd, &attr);
+		if (!q->qp)
+			die_errno("%s: create_qp number %u", e->dev.name, i);
+		if (attr.cap.max_send_wr < c->sq_depth || attr.cap.max_recv_wr < c->rq_depth ||
+		    attr.cap.max_send_sge < c->max_sge || attr.cap.max_recv_sge < c->max_sge ||
+		    attr.cap.max_inline_data < c->max_inline)
+			die("%s: create_qp gave less than was asked for", e->dev.name);
+		q->max_inline = c->max_inline;
+		q->e = e;
+		q->id = i;
+		q->scq = scq;
+		q->rcq = rcq;
+		q->rng = mix64(c->seed ^ (e->dir + 77) ^ ((uint64_t)i << 32));
+		/* bit 31 of the upper half tells sends from receives, which are ~ of it */
+		q->tag = (mix64(rng + i) & 0x7fffffff) << 32;
+		q->total = UINT64_MAX;
+		gen_init(&q->g, c, i, e->dir);
+		gen_init(&q->tg, c, i, !e->dir);
+		q->sent = calloc(c->sq_depth, sizeof(*q->sent));
+		q->posted = calloc(c->rq_depth, sizeof(*q->posted));
+		if (!q->sent || !q->posted)
+			die("no memory");
+		for (h = q->qp->qp_num % QP_HASH; e->hash[h]; h = (h + 1) % QP_HASH)
+			if (e->hash[h]->qp->qp_num == q->qp->qp_num)
+				die("%s: two QPs with number 0x%x", e->dev.name, q->qp->qp_num);
+		e->hash[h] = q;
+		mine[i].qpn = q->qp->qp_num;
+		mine[i].psn = rnd64(&rng) & 0xffffff;
+		mine[i].gid = e->dev.gid;
+	}
+	fd_write(e->ctl, mine, c->qps * sizeof(mine[0]));
+	fd_read(e->ctl, peer, c->qps * sizeof(peer[0]));
+	parm.timeout = c->timeout;
+	parm.retry_cnt = c->retry;
+	parm.rd_atomic = c->rd_atomic;
+	parm.mtu = mtu_enum(c->mtu);
+	for (i = 0; i < c->qps; i++) {
+		struct vqp *q = &e->qp[i];
+
+		err = qp_init(&e->dev, q->qp, &parm);
+		if (err)
+			die("%s: QP %u to INIT: %s", e->dev.name, i, strerror(err));
+		post_recvs(q);
+		err = qp_rtr(&e->dev, q->qp, &parm, &peer[i]);
+		if (err)
+			die("%s: QP %u to RTR: %s", e->dev.name, i, strerror(err));
+		err = qp_rts(q->qp, &parm, mine[i].psn);
+		if (err)
+			die("%s: QP %u to RTS: %s", e->dev.name, i, strerror(err));
+	}
+	/* Nobody sends before the other end is in RTR. */
+	fd_write(e->ctl, &sync, 1);
+	fd_read(e->ctl, &sync, 1);
+}
+
+static void teardown(struct end *e)
+{
+	uint32_t i;
+	char sync = 0;
+
+	/* The peer's last acknowledgement may be still needed by neither. */
+	fd_write(e->ctl, &sync, 1);
+	fd_read(e->ctl, &sync, 1);
+	for (i = 0; i < e->cfg.qps; i++) {
+		if (ibv_destroy_qp(e->qp[i].qp))
+			die("%s: destroy_qp failed", e->dev.name);
+		free(e->qp[i].sent);
+		free(e->qp[i].posted);
+	}
+	for (i = 0; i < e->ncq; i++) {
+		if (e->acks[i])
+			ibv_ack_cq_events(e->cq[i], e->acks[i]);
+		/* An event that nobody took would make destroy_cq wait. */
+		if (e->chan) {
+			struct pollfd pfd = { .fd = e->chan->fd, .events = POLLIN };
+			struct ibv_cq *cq;
+			void *ctx;
+
+			while (poll(&pfd, 1, 0) == 1 && !ibv_get_cq_event(e->chan, &cq, &ctx))
+				ibv_ack_cq_events(cq, 1);
+		}
+		if (ibv_destroy_cq(e->cq[i]))
+			die("%s: destroy_cq failed", e->dev.name);
+	}
+	if (e->chan && ibv_destroy_comp_channel(e->chan))
+		die("%s: destroy_comp_channel failed", e->dev.name);
+	for (i = 0; i < e->cfg.mrs; i++)
+		if (ibv_dereg_mr(e->mr[i]) || ibv_dereg_mr(e->shown_mr[i]))
+			die("%s: dereg_mr failed", e->dev.name);
+	if (ibv_dealloc_pd(e->pd))
+		die("%s: dealloc_pd failed", e->dev.name);
+	dev_close(&e->dev);
+	munmap(e->mem, e->mem_len);
+	free(e->qp);
+}
+
+/* All of one end; @ctl is connected, and the client's cfg is set. */
+static void one_end(struct end *e, const char *dev, const char *gid)
+{
+	struct hello mine = { 0 }, peer;
+	uint64_t us;
+	uint32_t i;
+
+	if (e->dir == 0)
+		fd_write(e->ctl, &e->cfg, sizeof(e->cfg));
+	else
+		fd_read(e->ctl, &e->cfg, sizeof(e->cfg));
+	if (e->cfg.magic != CFG_MAGIC)
+		die("the other end is of another version");
+	dev_open(&e->dev, dev, gid);
+	e->pd = ibv_alloc_pd(e->dev.ctx);
+	if (!e->pd)
+		die_errno("%s: alloc_pd", dev);
+	if (e->cfg.event) {
+		e->chan = ibv_create_comp_channel(e->dev.ctx);
+		if (!e->chan)
+			die_errno("%s: create_comp_channel", dev);
+	}
+	e->qp = calloc(e->cfg.qps, sizeof(*e->qp));
+	if (!e->qp)
+		die("no memory");
+	setup_memory(e);
+	mine.base = (uintptr_t)e->shown;
+	for (i = 0; i < e->cfg.mrs; i++)
+		mine.rkey[i] = e->shown_mr[i]->rkey;
+	fd_write(e->ctl, &mine, sizeof(mine));
+	fd_read(e->ctl, &peer, sizeof(peer));
+	e->peer_base = peer.base;
+	memcpy(e->peer_rkey, peer.rkey, sizeof(e->peer_rkey));
+	setup_qps(e);
+	run(e);
+	us = now_us() - e->start;
+	teardown(e);
+	if (!quiet)
+		printf("ok: %s %s: %u QPs, sent %llu operations of %llu KiB, received %llu messages of %llu KiB, %.1f s, %.2f MB/s\n",
+		       dev, e->dir ? "server" : "client", e->cfg.qps, (unsigned long long)e->ops,
+		       (unsigned long long)e->bytes >> 10, (unsigned long long)e->rops,
+		       (unsigned long long)e->rbytes >> 10, us / 1e6, us ? (double)e->bytes / us : 0);
+	fflush(stdout);
+}
+
+/* ---------------------------------------------------------------- options */
+
+static void usage(FILE *f)
+{
+	fprintf(f,
+"usage: verify -d DEVICE [-g GID] [-p PORT]                       the server\n"
+"       verify -d DEVICE [-g GID] [-p PORT] [OPTION...] SERVER    the client\n"
+"       verify -d DEVICE [-g GID] [OPTION...] --loop[=DEVICE2]    both\n"
+" -g GID        index or address (default: first RoCE v2 GID); --gid2 of DEVICE2\n"
+" -q N          QPs (1)                -b           both directions\n"
+" -n N          batches per flow (50)  -T SECONDS   for that long instead\n"
+" -o OP[:W],..  send send_imm write write_imm read cas fadd all (all)\n"
+" -s SIZE,..    sizes and ranges, e.g. 0,1,100-4k,8m (0-64k)\n"
+" -B N          most operations in a batch (16), -w N batches under way (2)\n"
+" -S N          elements, -z some of no length (1)\n"
+" -I N          inline up to N bytes   -u N         one of N is signalled (1)\n"
+" -D N / -R N   depth of send/receive queue (64/64)\n"
+" -C N          up to N requests in one post_send (1)\n"
+" -f            fences                 -e           completion events\n"
+" -c N          CQ pairs (1)           -1           one CQ for sends and receives\n"
+" -M N          registrations of the memory (1)\n"
+" -m MTU  -t TIMEOUT  -r RETRIES  -x RD_ATOMIC     of the QPs\n"
+" --seed N      another run            --stall S    give up after (30)\n"
+" --quiet\n");
+}
+
+static void parse_ops(struct cfg *c, char *arg)
+{
+	static const char *const names[] = {
+		"send", "send_imm", "write", "write_imm", "read", "cas", "fadd",
+	};
+	char *word, *colon, *save;
+	uint32_t k;
+
+	memset(c->weight, 0, sizeof(c->weight));
+	for (word = strtok_r(arg, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		uint32_t w = 1;
+		bool all = !strcmp(word, "all"), found = all;
+
+		colon = strchr(word, ':');
+		if (colon) {
+			*colon = 0;
+			w = parse_size(colon + 1);
+		}
+		for (k = 0; k < K_NR; k++) {
+			if (!all && strcmp(word, names[k]))
+				continue;
+			c->weight[k] = w;
+			found = true;
+		}
+		if (!found)
+			die("no operation %s", word);
+	}
+}
+
+static void parse_sizes(struct cfg *c, char *arg)
+{
+	char *word, *dash, *save;
+
+	c->nsizes = 0;
+	for (word = strtok_r(arg, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		uint64_t lo, hi;
+
+		if (c->nsizes == MAX_SIZES)
+			die("more than %d sizes", MAX_SIZES);
+		dash = strchr(word, '-');
+		if (dash)
+			*dash = 0;
+		lo = parse_size(word);
+		hi = dash ? parse_size(dash + 1) : lo;
+		if (hi < lo || hi > 1u << 30)
+			die("no range of sizes: %s", word);
+		c->size[c->nsizes].lo = lo;
+		c->size[c->nsizes++].hi = hi;
+	}
+}
+
+static void check_cfg(struct cfg *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->nsizes; i++)
+		c->max_len = MAX(c->max_len, c->size[i].hi);
+	c->max_len = MAX(c->max_len, 16u);
+	if (c->qps < 1 || c->qps > MAX_QPS || c->max_batch < 1 || c->max_batch > MAX_BATCH ||
+	    c->window < 1 || c->window > 4 || c->max_sge < 1 || c->max_sge > MAX_SGE ||
+	    !c->sq_depth || !c->rq_depth || c->chain < 1 || c->chain > 64 || c->mrs < 1 ||
+	    c->mrs > 16 || c->cqs < 1 || c->cqs > c->qps || !c->signal_every || !c->nsizes)
+		die("an option is out of range");
+	if (!c->batches && !c->seconds)
+		c->batches = 50;
+	/* A chain must fit into an empty queue. */
+	c->chain = MIN(c->chain, MAX(c->sq_depth / 2, 1u));
+	c->area = (c->max_len + MIN(c->max_len * 3ULL, 65536ULL) + 4096 + 63) & ~63ULL;
+}
+
+struct thread_arg {
+	struct end *e;
+	const char *dev, *gid;
+};
+
+static void *server_thread(void *p)
+{
+	struct thread_arg *a = p;
+
+	one_end(a->e, a->dev, a->gid);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "loop", optional_argument, NULL, 1000 },
+		{ "seed", required_argument, NULL, 1001 },
+		{ "stall", required_argument, NULL, 1002 },
+		{ "gid2", required_argument, NULL, 1003 },
+		{ "quiet", no_argument, NULL, 1004 },
+		{ "help", no_argument, NULL, 'h' },
+		{ }
+	};
+	struct cfg c = {
+		.magic = CFG_MAGIC, .qps = 1, .seed = 1, .max_batch = 16, .window = 2, .max_sge = 1,
+		.signal_every = 1, .sq_depth = 64, .rq_depth = 64, .chain = 1, .rd_atomic = 4,
+		.timeout = 17, .retry = 7, .stall = 30, .mrs = 1, .cqs = 1, .nsizes = 1,
+		.size = { { 0, 65536 } }, .weight = { 1, 1, 1, 1, 1, 1, 1 },
+	};
+	const char *dev = NULL, *gid = NULL, *dev2 = NULL, *gid2 = NULL;
+	static struct end client, server;
+	int port = 18515, opt, sv[2];
+	bool loop = false;
+	pthread_t thread;
+
+	progname = "verify";
+	while ((opt = getopt_long(argc, argv, "d:g:p:q:bn:T:o:s:B:w:S:zI:u:D:R:C:fec:1M:m:t:r:x:h",
+				  longs, NULL)) != -1) {
+		switch (opt) {
+		case 'd': dev = optarg; break;
+		case 'g': gid = optarg; break;
+		case 'p': port = parse_size(optarg); break;
+		case 'q': c.qps = parse_size(optarg); break;
+		case 'b': c.bidir = 1; break;
+		case 'n': c.batches = parse_size(optarg); break;
+		case 'T': c.seconds = parse_size(optarg); break;
+		case 'o': parse_ops(&c, optarg); break;
+		case 's': parse_sizes(&c, optarg); break;
+		case 'B': c.max_batch = parse_size(optarg); break;
+		case 'w': c.window = parse_size(optarg); break;
+		case 'S': c.max_sge = parse_size(optarg); break;
+		case 'z': c.zero_sge = 1; break;
+		case 'I': c.max_inline = parse_size(optarg); break;
+		case 'u': c.signal_every = parse_size(optarg); break;
+		case 'D': c.sq_depth = parse_size(optarg); break;
+		case 'R': c.rq_depth = parse_size(optarg); break;
+		case 'C': c.chain = parse_size(optarg); break;
+		case 'f': c.fence = 1; break;
+		case 'e': c.event = 1; break;
+		case 'c': c.cqs = parse_size(optarg); break;
+		case '1': c.one_cq = 1; break;
+		case 'M': c.mrs = parse_size(optarg); break;
+		case 'm': c.mtu = parse_size(optarg); break;
+		case 't': c.timeout = parse_size(optarg); break;
+		case 'r': c.retry = parse_size(optarg); break;
+		case 'x': c.rd_atomic = parse_size(optarg); break;
+		case 1000: loop = true; dev2 = optarg; break;
+		case 1001: c.seed = parse_size(optarg); break;
+		case 1002: c.stall = parse_size(optarg); break;
+		case 1003: gid2 = optarg; break;
+		case 1004: quiet = true; break;
+		case 'h': usage(stdout); return 0;
+		default: usage(stderr); return 2;
+		}
+	}
+	if (!dev || argc - optind > 1 || (loop && optind < argc)) {
+		usage(stderr);
+		return 2;
+	}
+	check_cfg(&c);
+	client.cfg = c;
+	server.dir = 1;
+	if (loop) {
+		struct thread_arg arg = { &server, dev2 ? dev2 : dev, gid2 ? gid2 : dev2 ? NULL : gid };
+
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, sv))
+			die_errno("socketpair");
+		client.ctl = sv[0];
+		server.ctl = sv[1];
+		if (pthread_create(&thread, NULL, server_thread, &arg))
+			die("no thread");
+		one_end(&client, dev, gid);
+		pthread_join(thread, NULL);
+		return 0;
+	}
+	die_hook = tell_peer;
+	if (optind < argc) {
+		client.ctl = die_fd = tcp_connect(argv[optind], port, 30);
+		one_end(&client, dev, gid);
+	} else {
+		server.ctl = die_fd = tcp_accept(port, 120);
+		one_end(&server, dev, gid);
+	}
+	return 0;
+}
