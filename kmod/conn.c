@@ -672,6 +672,22 @@ static int agg_conn_tx_one(struct agg_conn *c, struct agg_msg *m)
 	return 0;
 }
 
+static void agg_conn_tx_error(struct agg_conn *c, int err)
+{
+	/*
+	 * The other side has closed. Perhaps it said why (ERROR, BYE): that is
+	 * read before the end of the stream, which fails the connection. We
+	 * always read what comes on a connection that we opened.
+	 */
+	if ((err == -EPIPE || err == -ECONNRESET) && agg_conn_outbound(c)) {
+		spin_lock(&c->lock);
+		agg_conn_kick_rx(c);
+		spin_unlock(&c->lock);
+		return;
+	}
+	agg_conn_fail(c, err);
+}
+
 static void agg_conn_tx_work(struct work_struct *work)
 {
 	struct agg_conn *c = container_of(work, struct agg_conn, tx_work);
@@ -710,7 +726,7 @@ static void agg_conn_tx_work(struct work_struct *work)
 		if (err == -EAGAIN)
 			return;		/* sk_write_space() queues us again */
 		if (err) {
-			agg_conn_fail(c, err);
+			agg_conn_tx_error(c, err);
 			return;
 		}
 		if (agg_conn_outbound(c))

@@ -5,6 +5,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/jhash.h>
 #include <linux/slab.h>
 #include <net/ipv6.h>
 
@@ -54,6 +55,34 @@ void agg_conn_count(struct agg_conn *c, enum agg_counter cnt)
 		agg_listener_count(c->listener, cnt);
 }
 
+/*
+ * Whoever is refused tries again every second: the same line is worth saying
+ * once a minute. A few lines are remembered; more than that are limited by
+ * pr_*_ratelimited() alone.
+ */
+static bool agg_conn_is_news(const char *who, const char *what)
+{
+	static struct {
+		u32 hash;
+		unsigned long when;
+	} said[16];
+	static DEFINE_SPINLOCK(lock);
+	unsigned int i;
+	bool news;
+	u32 hash;
+
+	hash = jhash(what, strlen(what), jhash(who, strlen(who), 1));
+	i = hash % ARRAY_SIZE(said);
+	spin_lock(&lock);
+	news = said[i].hash != hash || time_after(jiffies, said[i].when + 60 * HZ);
+	if (news) {
+		said[i].hash = hash;
+		said[i].when = jiffies;
+	}
+	spin_unlock(&lock);
+	return news;
+}
+
 static const char *agg_conn_who(struct agg_conn *c, char *buf)
 {
 	struct sockaddr_storage ss = {};
@@ -80,7 +109,8 @@ void agg_conn_bad(struct agg_conn *c, const char *what)
 	char who[AGG_GID_STR];
 
 	agg_conn_count(c, AGG_CNT_SESSION_BAD_MSG);
-	pr_notice_ratelimited("session with %s closed: %s\n", agg_conn_who(c, who), what);
+	if (agg_conn_is_news(agg_conn_who(c, who), what))
+		pr_notice_ratelimited("session with %s closed: %s\n", who, what);
 	c->last_words = AGG_WIRE_ERR_BAD_MSG;
 	agg_conn_fail(c, -EPROTO);
 }
@@ -106,10 +136,12 @@ void agg_conn_refuse(struct agg_conn *c, u16 code, u32 id)
 	struct agg_wire_error e = { .code = code, .version = AGG_WIRE_VERSION };
 	char who[AGG_GID_STR];
 	struct agg_msg *m;
+	const char *what;
 
 	agg_conn_count(c, AGG_CNT_SESSION_REJECT);
-	pr_notice_ratelimited("session asked for by %s refused: %s\n", agg_conn_who(c, who),
-			      code < ARRAY_SIZE(why) && why[code] ? why[code] : "error");
+	what = code < ARRAY_SIZE(why) && why[code] ? why[code] : "error";
+	if (agg_conn_is_news(agg_conn_who(c, who), what))
+		pr_notice_ratelimited("session asked for by %s refused: %s\n", who, what);
 
 	m = agg_msg_alloc(32, GFP_KERNEL);
 	if (!m) {

@@ -51,6 +51,14 @@ static bool agg_peer_needed(const struct agg_peer *peer)
 	return peer->wanted && (peer->users || peer->nr_backlog);
 }
 
+/* A connection that has failed is still there until its close work has run. */
+static bool agg_peer_is_up(const struct agg_peer *peer)
+{
+	lockdep_assert_held(&peer->lock);
+
+	return peer->up && !READ_ONCE(peer->conn->err);
+}
+
 static void agg_peer_schedule(struct agg_peer *peer, unsigned int ms)
 {
 	lockdep_assert_held(&peer->lock);
@@ -594,7 +602,7 @@ struct agg_conn *agg_peer_conn_get(struct agg_peer *peer)
 	struct agg_conn *c = NULL;
 
 	spin_lock(&peer->lock);
-	if (peer->up) {
+	if (agg_peer_is_up(peer)) {
 		c = peer->conn;
 		kref_get(&c->ref);
 	}
@@ -729,7 +737,7 @@ static bool agg_peer_settled(struct agg_peer *peer, u32 seq, int *err)
 	spin_lock(&peer->lock);
 	if (peer->dead)
 		*err = -ENOTCONN;
-	else if (peer->up)
+	else if (agg_peer_is_up(peer))
 		*err = 0;
 	else if ((s32)(peer->fail_seq - seq) >= 0)
 		*err = peer->last_err;
@@ -761,7 +769,7 @@ int agg_peer_connect(struct agg_peer *peer, unsigned int timeout_ms)
 	u32 seq;
 
 	spin_lock(&peer->lock);
-	if (peer->dead || peer->up) {
+	if (peer->dead || agg_peer_is_up(peer)) {
 		err = peer->dead ? -ENOTCONN : 0;
 		spin_unlock(&peer->lock);
 		return err;
@@ -785,7 +793,7 @@ int agg_peer_connect(struct agg_peer *peer, unsigned int timeout_ms)
 		return -EINTR;
 
 	spin_lock(&peer->lock);
-	if (!peer->up && !peer->dead) {
+	if (!agg_peer_is_up(peer) && !peer->dead) {
 		peer->last_err = -ETIMEDOUT;
 		agg_peer_log(peer, -ETIMEDOUT);
 	}
@@ -908,7 +916,7 @@ void agg_peer_detach(struct agg_peer *peer, const struct agg_wire_attach *msg)
 	}
 	msgbuf->len = len;
 
-	if (peer->up) {
+	if (agg_peer_is_up(peer)) {
 		agg_conn_send(peer->conn, msgbuf);
 	} else if (peer->was_up && peer->nr_backlog < AGG_PEER_MAX_BACKLOG) {
 		list_add_tail(&msgbuf->node, &peer->backlog);

@@ -31,6 +31,7 @@ void agg_caps_init(struct agg_dev *dev)
 
 	memset(attr, 0, sizeof(*attr));
 	attr->sys_image_guid = dev->ibdev.node_guid;
+	attr->vendor_id = 0xffffff;	/* an OUI of nobody, as soft-RoCE's */
 	attr->max_mr_size = ~0ULL;
 	attr->page_size_cap = 0xfffff000;
 	attr->max_qp = 1 << 20;

@@ -224,7 +224,7 @@ void dev_close(struct dev *dev)
 
 /* ---------------------------------------------------------------- QPs */
 
-int qp_init(struct dev *dev, struct ibv_qp *qp, const struct qp_parm *p)
+int qp_init(struct dev *dev, struct ibv_qp *qp, const struct qp_param *p)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -237,7 +237,7 @@ int qp_init(struct dev *dev, struct ibv_qp *qp, const struct qp_parm *p)
 			     IBV_QP_ACCESS_FLAGS);
 }
 
-int qp_rtr(struct dev *dev, struct ibv_qp *qp, const struct qp_parm *p, const struct qp_conn *peer)
+int qp_rtr(struct dev *dev, struct ibv_qp *qp, const struct qp_param *p, const struct qp_conn *peer)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -263,7 +263,7 @@ int qp_rtr(struct dev *dev, struct ibv_qp *qp, const struct qp_parm *p, const st
 			     IBV_QP_MIN_RNR_TIMER);
 }
 
-int qp_rts(struct ibv_qp *qp, const struct qp_parm *p, uint32_t psn)
+int qp_rts(struct ibv_qp *qp, const struct qp_param *p, uint32_t psn)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
@@ -286,21 +286,30 @@ int qp_to(struct ibv_qp *qp, enum ibv_qp_state state)
 }
 
 void qp_connect_pair2(struct dev *da, struct ibv_qp *a, struct dev *db, struct ibv_qp *b,
-		      const struct qp_parm *p)
+		      const struct qp_param *p)
 {
 	struct qp_conn ca = { a->qp_num, (a->qp_num * 7919) & 0xffffff, da->gid };
 	struct qp_conn cb = { b->qp_num, (b->qp_num * 104729) & 0xffffff, db->gid };
 	int err;
 
-	if ((err = qp_init(da, a, p)) || (err = qp_init(db, b, p)))
+	err = qp_init(da, a, p);
+	if (!err)
+		err = qp_init(db, b, p);
+	if (err)
 		die("modify_qp to INIT: %s", strerror(err));
-	if ((err = qp_rtr(da, a, p, &cb)) || (err = qp_rtr(db, b, p, &ca)))
+	err = qp_rtr(da, a, p, &cb);
+	if (!err)
+		err = qp_rtr(db, b, p, &ca);
+	if (err)
 		die("modify_qp to RTR: %s", strerror(err));
-	if ((err = qp_rts(a, p, ca.psn)) || (err = qp_rts(b, p, cb.psn)))
+	err = qp_rts(a, p, ca.psn);
+	if (!err)
+		err = qp_rts(b, p, cb.psn);
+	if (err)
 		die("modify_qp to RTS: %s", strerror(err));
 }
 
-void qp_connect_pair(struct dev *dev, struct ibv_qp *a, struct ibv_qp *b, const struct qp_parm *p)
+void qp_connect_pair(struct dev *dev, struct ibv_qp *a, struct ibv_qp *b, const struct qp_param *p)
 {
 	qp_connect_pair2(dev, a, dev, b, p);
 }
@@ -324,16 +333,17 @@ bool cq_wait(struct ibv_cq *cq, struct ibv_wc *wc, unsigned int ms)
 
 const char *wc_opcode_str(enum ibv_wc_opcode op)
 {
-	switch (op) {
-	case IBV_WC_SEND: return "SEND";
-	case IBV_WC_RDMA_WRITE: return "RDMA_WRITE";
-	case IBV_WC_RDMA_READ: return "RDMA_READ";
-	case IBV_WC_COMP_SWAP: return "COMP_SWAP";
-	case IBV_WC_FETCH_ADD: return "FETCH_ADD";
-	case IBV_WC_RECV: return "RECV";
-	case IBV_WC_RECV_RDMA_WITH_IMM: return "RECV_RDMA_WITH_IMM";
-	default: return "other";
-	}
+	static const char *const names[] = {
+		[IBV_WC_SEND] = "SEND",
+		[IBV_WC_RDMA_WRITE] = "RDMA_WRITE",
+		[IBV_WC_RDMA_READ] = "RDMA_READ",
+		[IBV_WC_COMP_SWAP] = "COMP_SWAP",
+		[IBV_WC_FETCH_ADD] = "FETCH_ADD",
+		[IBV_WC_RECV] = "RECV",
+		[IBV_WC_RECV_RDMA_WITH_IMM] = "RECV_RDMA_WITH_IMM",
+	};
+
+	return (unsigned int)op < ARRAY_SIZE(names) && names[op] ? names[op] : "other";
 }
 
 /* ---------------------------------------------------------------- TCP */
@@ -434,10 +444,16 @@ uint64_t parse_size(const char *s)
 	if (end == s)
 		die("%s is not a size", s);
 	switch (tolower((unsigned char)*end)) {
-	case 'k': v <<= 10; break;
-	case 'm': v <<= 20; break;
-	case 0: return v;
-	default: die("%s is not a size", s);
+	case 'k':
+		v <<= 10;
+		break;
+	case 'm':
+		v <<= 20;
+		break;
+	case 0:
+		return v;
+	default:
+		die("%s is not a size", s);
 	}
 	if (end[1])
 		die("%s is not a size", s);

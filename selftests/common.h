@@ -15,8 +15,16 @@
 #include <infiniband/verbs.h>
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b)	((a) < (b) ? (a) : (b))
-#define MAX(a, b)	((a) > (b) ? (a) : (b))
+
+static inline uint64_t umin(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t umax(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
 
 /* ------------------------------------------------------------ failing */
 
@@ -25,8 +33,12 @@ extern const char *progname;
 /* Called once with the message before the program ends by die(). */
 extern void (*die_hook)(const char *text);
 
-void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-void die_errno(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* As in the kernel. */
+#define __noreturn	__attribute__((noreturn))
+#define __printf(a, b)	__attribute__((format(printf, a, b)))
+
+void __noreturn __printf(1, 2) die(const char *fmt, ...);
+void __noreturn __printf(1, 2) die_errno(const char *fmt, ...);
 
 /* ------------------------------------------------------------- random */
 
@@ -94,7 +106,7 @@ struct qp_conn {
 	union ibv_gid gid;
 };
 
-struct qp_parm {
+struct qp_param {
 	int access;
 	enum ibv_mtu mtu;
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
@@ -102,7 +114,7 @@ struct qp_parm {
 	uint8_t traffic_class;
 };
 
-#define QP_PARM_DEFAULT { \
+#define QP_PARAM_DEFAULT { \
 	.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 		  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, \
 	.mtu = 0, .timeout = 17, .retry_cnt = 7, .rnr_retry = 7, \
@@ -110,15 +122,15 @@ struct qp_parm {
 }
 
 /* 0 or an errno value */
-int qp_init(struct dev *dev, struct ibv_qp *qp, const struct qp_parm *p);
-int qp_rtr(struct dev *dev, struct ibv_qp *qp, const struct qp_parm *p, const struct qp_conn *peer);
-int qp_rts(struct ibv_qp *qp, const struct qp_parm *p, uint32_t psn);
+int qp_init(struct dev *dev, struct ibv_qp *qp, const struct qp_param *p);
+int qp_rtr(struct dev *dev, struct ibv_qp *qp, const struct qp_param *p, const struct qp_conn *peer);
+int qp_rts(struct ibv_qp *qp, const struct qp_param *p, uint32_t psn);
 int qp_to(struct ibv_qp *qp, enum ibv_qp_state state);
 /* Both ends here: INIT to RTS; dies on failure. */
-void qp_connect_pair(struct dev *dev, struct ibv_qp *a, struct ibv_qp *b, const struct qp_parm *p);
+void qp_connect_pair(struct dev *dev, struct ibv_qp *a, struct ibv_qp *b, const struct qp_param *p);
 /* ... in each of two devices */
 void qp_connect_pair2(struct dev *da, struct ibv_qp *a, struct dev *db, struct ibv_qp *b,
-		      const struct qp_parm *p);
+		      const struct qp_param *p);
 
 /*
  * One completion of the CQ within @ms milliseconds, by polling without a

@@ -19,6 +19,8 @@
 #include "common.h"
 #include "verify.h"
 
+typedef unsigned long long ull;
+
 #define CFG_MAGIC	0x76650003
 #define PLANNED		8	/* batches the target has planned ahead */
 #define QP_HASH		1024
@@ -33,8 +35,10 @@ static uint8_t *arena_get(struct arena *a, uint64_t len)
 {
 	uint64_t pos, skip = 0;
 
-	if (a->head == a->tail)
-		a->head = a->tail = 0;
+	if (a->head == a->tail) {
+		a->head = 0;
+		a->tail = 0;
+	}
 	pos = a->head % a->size;
 	if (pos + len > a->size)
 		skip = a->size - pos;
@@ -175,22 +179,21 @@ static const char *flow(const struct vqp *q, bool as_target)
 	return dir ? "server>client" : "client>server";
 }
 
-static void op_die(const struct vqp *q, bool as_target, const struct op *op, const char *what)
-	__attribute__((noreturn));
-static void op_die(const struct vqp *q, bool as_target, const struct op *op, const char *what)
+static void __noreturn op_die(const struct vqp *q, bool as_target, const struct op *op, const char *what)
 {
 	die("%s: QP %u (0x%x) %s: operation %llu, %s of %u bytes: %s", q->e->dev.name, q->id,
-	    q->qp->qp_num, flow(q, as_target), (unsigned long long)op->seq, kind_name[op->kind],
+	    q->qp->qp_num, flow(q, as_target), (ull)op->seq, kind_name[op->kind],
 	    op->len, what);
 }
 
-static void content_die(const struct vqp *q, bool as_target, const struct op *op, const char *where,
-			uint64_t at, unsigned int got, unsigned int want)
+static void __noreturn content_die(const struct vqp *q, bool as_target, const struct op *op,
+				  const char *where, uint64_t at, unsigned int got,
+				  unsigned int want)
 {
 	char text[160];
 
 	snprintf(text, sizeof(text), "%s: byte %llu is %02x, wanted %02x", where,
-		 (unsigned long long)at, got, want);
+		 (ull)at, got, want);
 	op_die(q, as_target, op, text);
 }
 
@@ -202,8 +205,8 @@ static uint32_t need_of(const struct cfg *c, uint32_t len)
 	return len + 8 + 16 * (c->max_sge + 1);
 }
 
-static void pieces_cut(struct vqp *q, struct pieces *p, uint8_t *buf, uint32_t room, uint32_t len,
-		       bool atomic)
+static void pieces_cut(struct vqp *q, struct pieces *p, uint8_t *buf, uint32_t room,
+		       uint32_t len, bool atomic)
 {
 	const struct cfg *c = &q->e->cfg;
 	uint32_t n, i, left = len;
@@ -226,7 +229,7 @@ static void pieces_cut(struct vqp *q, struct pieces *p, uint8_t *buf, uint32_t r
 
 		if (i < n - 1) {
 			/* some tiny, some not */
-			l = rnd(&q->rng, rnd(&q->rng, 2) ? MIN(left, 16) + 1ULL : left + 1ULL);
+			l = rnd(&q->rng, rnd(&q->rng, 2) ? umin(left, 16) + 1ULL : left + 1ULL);
 			if (!l && !c->zero_sge)
 				continue;
 		} else if (!l && !c->zero_sge && len) {
@@ -266,7 +269,7 @@ static void pieces_check(const struct vqp *q, bool as_target, const struct op *o
 	uint32_t i;
 
 	for (i = 0; i < p->n; i++) {
-		uint32_t l = MIN(p->len[i], len);
+		uint32_t l = umin(p->len[i], len);
 		int64_t bad = pattern_check(p->at[i], key, off + done, l);
 
 		if (bad >= 0)
@@ -296,7 +299,7 @@ static void flush_chain(struct vqp *q)
 	err = ibv_post_send(q->qp, q->wr, &bad);
 	if (err)
 		die("%s: QP %u: post_send of %u requests with %llu outstanding: %s", q->e->dev.name,
-		    q->id, q->nwr, (unsigned long long)(q->sent_head - q->sent_tail), strerror(err));
+		    q->id, q->nwr, (ull)(q->sent_head - q->sent_tail), strerror(err));
 	/* What was inline is ours again. */
 	for (i = 0; i < q->nwr; i++) {
 		struct sent *s = &q->sent[(q->sent_head - q->nwr + i) % q->e->cfg.sq_depth];
@@ -306,6 +309,14 @@ static void flush_chain(struct vqp *q)
 	}
 	q->nwr = 0;
 }
+
+static const enum ibv_wr_opcode wr_of[] = {
+	[K_SEND] = IBV_WR_SEND, [K_SEND_IMM] = IBV_WR_SEND_WITH_IMM,
+	[K_WRITE] = IBV_WR_RDMA_WRITE, [K_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
+	[K_READ] = IBV_WR_RDMA_READ, [K_CAS] = IBV_WR_ATOMIC_CMP_AND_SWP,
+	[K_FADD] = IBV_WR_ATOMIC_FETCH_AND_ADD, [K_CREDIT] = IBV_WR_RDMA_WRITE,
+	[K_FLUSH] = IBV_WR_RDMA_WRITE,
+};
 
 /* One more request of the send queue; false: no room now. */
 static bool queue_op(struct vqp *q, const struct op *op)
@@ -331,7 +342,8 @@ static bool queue_op(struct vqp *q, const struct op *op)
 
 		if (!buf)
 			return false;
-		pieces_cut(q, &s->p, buf, need, op->len, op->kind == K_CAS || op->kind == K_FADD);
+		pieces_cut(q, &s->p, buf, need, op->len,
+			   op->kind == K_CAS || op->kind == K_FADD);
 	}
 	/* The buffer of a READ that feeds a SEND stays until the SEND is done. */
 	s->arena_end = op->feeds ? 0 : q->tx.head;
@@ -344,22 +356,12 @@ static bool queue_op(struct vqp *q, const struct op *op)
 	wr->imm_data = htonl(op->imm);
 	wr->wr.rdma.remote_addr = e->peer_base + op->roff;
 	wr->wr.rdma.rkey = rkey;
-	switch (op->kind) {
-	case K_SEND: wr->opcode = IBV_WR_SEND; break;
-	case K_SEND_IMM: wr->opcode = IBV_WR_SEND_WITH_IMM; break;
-	case K_CREDIT:
-	case K_FLUSH:
-	case K_WRITE: wr->opcode = IBV_WR_RDMA_WRITE; break;
-	case K_WRITE_IMM: wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM; break;
-	case K_READ: wr->opcode = IBV_WR_RDMA_READ; break;
-	case K_CAS:
-	case K_FADD:
-		wr->opcode = op->kind == K_CAS ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD;
+	wr->opcode = wr_of[op->kind];
+	if (op->kind == K_CAS || op->kind == K_FADD) {
 		wr->wr.atomic.remote_addr = e->peer_base + op->roff;
 		wr->wr.atomic.rkey = rkey;
 		wr->wr.atomic.compare_add = op->kind == K_CAS ? op->cmp : op->swap_add;
 		wr->wr.atomic.swap = op->swap_add;
-		break;
 	}
 	switch (op->kind) {
 	case K_READ:
@@ -367,7 +369,7 @@ static bool queue_op(struct vqp *q, const struct op *op)
 	case K_FADD:
 		memset(s->p.buf, POISON, s->p.room);
 		break;
-	case K_CREDIT: {
+	case K_CREDIT:
 		/* not random in its shape: the target reads it as a whole */
 		s->p.n = 1;
 		s->p.at[0] = s->p.buf;
@@ -376,11 +378,11 @@ static bool queue_op(struct vqp *q, const struct op *op)
 		wr->num_sge = 1;
 		s->inlined = q->max_inline >= 8;
 		break;
-	}
 	default:
 		if (!op->fed) {
 			pieces_fill(&s->p, op->key, op->koff);
-			s->inlined = op->len <= q->max_inline && q->max_inline && rnd(&q->rng, 2);
+			s->inlined = q->max_inline && op->len <= q->max_inline &&
+				     rnd(&q->rng, 2);
 		}
 	}
 	for (i = 0; i < s->p.n; i++) {
@@ -389,7 +391,7 @@ static bool queue_op(struct vqp *q, const struct op *op)
 		/* the key of inline data is not looked at */
 		wr->sg_list[i].lkey = s->inlined ? 0xdeadbeef : mr->lkey;
 	}
-	limit = MIN(c->signal_every, MAX(c->sq_depth / 2, 1));
+	limit = umin(c->signal_every, umax(c->sq_depth / 2, 1));
 	s->signaled = q->unsignaled + 1 >= limit || op->kind == K_FLUSH ||
 		      q->unsignaled_bytes + need > q->tx.size / 4;
 	if (s->signaled) {
@@ -429,11 +431,11 @@ static bool requester_step(struct vqp *q)
 	uint32_t n;
 
 	if (!c->event) {
-		credit = *(volatile uint64_t *)(e->shown + off_credit(c, q->id));
+		credit = *(volatile uint64_t *)(e->shown + off_credit(q->id));
 		if (credit < q->credit || credit > q->started)
 			die("%s: QP %u %s: a credit went from %llu to %llu with %llu batches started",
-			    e->dev.name, q->id, flow(q, false), (unsigned long long)q->credit,
-			    (unsigned long long)credit, (unsigned long long)q->started);
+			    e->dev.name, q->id, flow(q, false), (ull)q->credit,
+			    (ull)credit, (ull)q->started);
 		if (credit != q->credit)
 			progress = true;
 		q->credit = credit;
@@ -501,12 +503,12 @@ static void retire(struct vqp *q, struct sent *s)
 		check_gap(q, false, op, s->p.at[0] + 8, s->p.buf + s->p.room);
 		if (!op->shared && got != op->expect) {
 			snprintf(text, sizeof(text), "found %llx, wanted %llx",
-				 (unsigned long long)got, (unsigned long long)op->expect);
+				 (ull)got, (ull)op->expect);
 			op_die(q, false, op, text);
 		}
 		break;
 	}
-	q->tx.tail = MAX(q->tx.tail, s->arena_end);
+	q->tx.tail = umax(q->tx.tail, s->arena_end);
 }
 
 static void on_sent(struct vqp *q, const struct ibv_wc *wc)
@@ -522,7 +524,7 @@ static void on_sent(struct vqp *q, const struct ibv_wc *wc)
 	}
 	if (i >= q->sent_head - q->nwr)
 		die("%s: QP %u: a send completion, wr_id %llx, but no signalled request is outstanding",
-		    q->e->dev.name, q->id, (unsigned long long)wc->wr_id);
+		    q->e->dev.name, q->id, (ull)wc->wr_id);
 	/* A failure may belong to an unsignalled one. */
 	if (wc->status != IBV_WC_SUCCESS) {
 		for (i = q->sent_tail; i < q->sent_head; i++)
@@ -534,7 +536,7 @@ static void on_sent(struct vqp *q, const struct ibv_wc *wc)
 	}
 	if (s->wr_id != wc->wr_id) {
 		snprintf(text, sizeof(text), "the completion of wr_id %llx came instead of %llx",
-			 (unsigned long long)wc->wr_id, (unsigned long long)s->wr_id);
+			 (ull)wc->wr_id, (ull)s->wr_id);
 		op_die(q, false, &s->op, text);
 	}
 	if (wc->opcode != wc_of[s->op.kind]) {
@@ -586,7 +588,7 @@ static bool post_recvs(struct vqp *q)
 			/* Exactly enough, or more. */
 			len = op->kind == K_WRITE_IMM ? rnd(&q->rng, 65) : op->len;
 			if (op->len < c->max_len && rnd(&q->rng, 2))
-				len += rnd(&q->rng, MIN(c->max_len - op->len, 256) + 1);
+				len += rnd(&q->rng, umin(c->max_len - op->len, 256) + 1);
 			need = need_of(c, len);
 			buf = arena_get(&q->rx, need);
 			if (!buf)
@@ -606,7 +608,7 @@ static bool post_recvs(struct vqp *q)
 			err = ibv_post_recv(q->qp, &wr, &bad);
 			if (err)
 				die("%s: QP %u: post_recv with %llu posted: %s", e->dev.name, q->id,
-				    (unsigned long long)(q->posted_head - q->posted_tail),
+				    (ull)(q->posted_head - q->posted_tail),
 				    strerror(err));
 			q->posted_head++;
 			progress = true;
@@ -635,7 +637,7 @@ static void check_area(struct vqp *q, const struct batch *b)
 	const struct cfg *c = &q->e->cfg;
 	uint8_t *area = q->e->shown + off_area(c, q->id, b->no);
 	uint64_t *high = &q->high[b->no % areas(c)];
-	uint64_t end = MIN(MAX(b->used, *high) + 256, c->area);
+	uint64_t end = umin(umax(b->used, *high) + 256, c->area);
 	const uint8_t *pos = area;
 	uint32_t i;
 
@@ -661,7 +663,7 @@ static void check_area(struct vqp *q, const struct batch *b)
 
 static bool grant(struct vqp *q)
 {
-	struct op op = { .kind = K_CREDIT, .len = 8, .roff = off_credit(&q->e->cfg, q->id) };
+	struct op op = { .kind = K_CREDIT, .len = 8, .roff = off_credit(q->id) };
 
 	if (q->granted == q->verified)
 		return false;
@@ -691,7 +693,7 @@ static void on_received(struct vqp *q, const struct ibv_wc *wc)
 
 	if (q->posted_tail == q->posted_head)
 		die("%s: QP %u: a receive completion, wr_id %llx, but none is posted",
-		    q->e->dev.name, q->id, (unsigned long long)wc->wr_id);
+		    q->e->dev.name, q->id, (ull)wc->wr_id);
 	if (wc->status != IBV_WC_SUCCESS) {
 		snprintf(text, sizeof(text), "its receive ended with %s (%d), vendor_err 0x%x",
 			 ibv_wc_status_str(wc->status), wc->status, wc->vendor_err);
@@ -699,7 +701,7 @@ static void on_received(struct vqp *q, const struct ibv_wc *wc)
 	}
 	if (wc->wr_id != id) {
 		snprintf(text, sizeof(text), "its receive has wr_id %llx, wanted %llx",
-			 (unsigned long long)wc->wr_id, (unsigned long long)id);
+			 (ull)wc->wr_id, (ull)id);
 		op_die(q, true, op, text);
 	}
 	if (wc->opcode != (op->kind == K_WRITE_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV)) {
@@ -792,7 +794,7 @@ static bool poll_ctl(struct end *e)
 		fd_read(e->ctl, &m, sizeof(m));
 		progress = true;
 		if (m.type == M_ERROR) {
-			m.val = MIN(m.val, sizeof(text) - 1);
+			m.val = umin(m.val, sizeof(text) - 1);
 			fd_read(e->ctl, text, m.val);
 			text[m.val] = 0;
 			die_hook = NULL;
@@ -886,19 +888,19 @@ static bool all_verified(struct end *e)
 		memcpy(&got, e->shown + off_cas(c, i), 8);
 		if (got != g.cas)
 			die("%s: QP %u %s: the compare-and-swap cell is %llx at the end, wanted %llx",
-			    e->dev.name, i, flow(q, true), (unsigned long long)got,
-			    (unsigned long long)g.cas);
+			    e->dev.name, i, flow(q, true), (ull)got,
+			    (ull)g.cas);
 		memcpy(&got, e->shown + off_fadd(c, i), 8);
 		if (got != g.fadd)
 			die("%s: QP %u %s: the fetch-and-add cell is %llx at the end, wanted %llx",
-			    e->dev.name, i, flow(q, true), (unsigned long long)got,
-			    (unsigned long long)g.fadd);
+			    e->dev.name, i, flow(q, true), (ull)got,
+			    (ull)g.fadd);
 		shared += g.shared;
 	}
 	memcpy(&got, e->shown + off_shared(c), 8);
 	if (got != shared)
 		die("%s: the counter that all QPs add to is %llx at the end, wanted %llx", e->dev.name,
-		    (unsigned long long)got, (unsigned long long)shared);
+		    (ull)got, (ull)shared);
 	if (pattern_check(e->shown + off_source(c), source_key(c, e->dir), 0, source_len(c)) >= 0)
 		die("%s: memory that is only read was written", e->dev.name);
 	return true;
@@ -919,7 +921,7 @@ static void stalled(struct end *e)
 		if (poll_cqs(e))
 			woke = " (but a mere doorbell brought a completion)";
 		for (k = 0; k < e->cfg.qps && !e->cfg.event; k++)
-			if (*(volatile uint64_t *)(e->shown + off_credit(&e->cfg, k)) != e->qp[k].credit)
+			if (*(volatile uint64_t *)(e->shown + off_credit(k)) != e->qp[k].credit)
 				woke = " (but a mere doorbell brought a credit)";
 	}
 	for (i = 0; i < e->cfg.qps && !worst; i++) {
@@ -933,12 +935,12 @@ static void stalled(struct end *e)
 		    e->cfg.stall, woke);
 	die("%s: no progress for %u s%s; QP %u (0x%x): %llu requests outstanding (next signalled: %s), batches started %llu, credited %llu; receives posted %llu, batches verified %llu",
 	    e->dev.name, e->cfg.stall, woke, worst->id, worst->qp->qp_num,
-	    (unsigned long long)(worst->sent_head - worst->sent_tail),
+	    (ull)(worst->sent_head - worst->sent_tail),
 	    worst->sent_head == worst->sent_tail ? "-" :
 	    kind_name[worst->sent[worst->sent_tail % e->cfg.sq_depth].op.kind],
-	    (unsigned long long)worst->started, (unsigned long long)worst->credit,
-	    (unsigned long long)(worst->posted_head - worst->posted_tail),
-	    (unsigned long long)worst->verified);
+	    (ull)worst->started, (ull)worst->credit,
+	    (ull)(worst->posted_head - worst->posted_tail),
+	    (ull)worst->verified);
 }
 
 static void run(struct end *e)
@@ -947,7 +949,8 @@ static void run(struct end *e)
 	uint32_t idle = 0, i;
 	bool progress;
 
-	e->start = e->last_progress = now_us();
+	e->start = now_us();
+	e->last_progress = e->start;
 	for (;;) {
 		progress = false;
 		for (i = 0; i < c->qps; i++) {
@@ -990,7 +993,7 @@ static struct ibv_cq *make_cq(struct end *e, uint32_t depth)
 {
 	struct ibv_cq *cq;
 
-	cq = ibv_create_cq(e->dev.ctx, MIN(depth, (uint32_t)e->dev.attr.max_cqe), NULL, e->chan,
+	cq = ibv_create_cq(e->dev.ctx, umin(depth, (uint32_t)e->dev.attr.max_cqe), NULL, e->chan,
 			   e->ncq % e->dev.ctx->num_comp_vectors);
 	if (!cq)
 		die_errno("%s: create_cq of %u", e->dev.name, depth);
@@ -1009,7 +1012,7 @@ static void setup_memory(struct end *e)
 	e->mem_len = shown + c->qps * (per + rper);
 	e->mem = mmap(NULL, e->mem_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (e->mem == MAP_FAILED)
-		die_errno("%llu bytes of memory", (unsigned long long)e->mem_len);
+		die_errno("%llu bytes of memory", (ull)e->mem_len);
 	e->shown = e->mem;
 	memset(e->shown, POISON, shown);
 	memset(e->shown, 0, off_source(c));
@@ -1026,7 +1029,7 @@ static void setup_memory(struct end *e)
 					    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 		if (!e->mr[i] || !e->shown_mr[i])
 			die_errno("%s: reg_mr of %llu bytes", e->dev.name,
-				  (unsigned long long)e->mem_len);
+				  (ull)e->mem_len);
 	}
 }
 
@@ -1043,7 +1046,7 @@ static enum ibv_mtu mtu_enum(uint32_t bytes)
 static void setup_qps(struct end *e)
 {
 	struct cfg *c = &e->cfg;
-	struct qp_parm parm = QP_PARM_DEFAULT;
+	struct qp_param param = QP_PARAM_DEFAULT;
 	struct qp_conn mine[MAX_QPS], peer[MAX_QPS];
 	uint32_t per_cq = (c->qps + c->cqs - 1) / c->cqs, i, h;
 	uint64_t rng = mix64(now_us() ^ getpid());
@@ -1102,21 +1105,21 @@ static void setup_qps(struct end *e)
 	}
 	fd_write(e->ctl, mine, c->qps * sizeof(mine[0]));
 	fd_read(e->ctl, peer, c->qps * sizeof(peer[0]));
-	parm.timeout = c->timeout;
-	parm.retry_cnt = c->retry;
-	parm.rd_atomic = c->rd_atomic;
-	parm.mtu = mtu_enum(c->mtu);
+	param.timeout = c->timeout;
+	param.retry_cnt = c->retry;
+	param.rd_atomic = c->rd_atomic;
+	param.mtu = mtu_enum(c->mtu);
 	for (i = 0; i < c->qps; i++) {
 		struct vqp *q = &e->qp[i];
 
-		err = qp_init(&e->dev, q->qp, &parm);
+		err = qp_init(&e->dev, q->qp, &param);
 		if (err)
 			die("%s: QP %u to INIT: %s", e->dev.name, i, strerror(err));
 		post_recvs(q);
-		err = qp_rtr(&e->dev, q->qp, &parm, &peer[i]);
+		err = qp_rtr(&e->dev, q->qp, &param, &peer[i]);
 		if (err)
 			die("%s: QP %u to RTR: %s", e->dev.name, i, strerror(err));
-		err = qp_rts(q->qp, &parm, mine[i].psn);
+		err = qp_rts(q->qp, &param, mine[i].psn);
 		if (err)
 			die("%s: QP %u to RTS: %s", e->dev.name, i, strerror(err));
 	}
@@ -1130,7 +1133,7 @@ static void teardown(struct end *e)
 	uint32_t i;
 	char sync = 0;
 
-	/* The peer's last acknowledgement may be still needed by neither. */
+	/* The peer's last acknowledgment may be still needed by neither. */
 	fd_write(e->ctl, &sync, 1);
 	fd_read(e->ctl, &sync, 1);
 	for (i = 0; i < e->cfg.qps; i++) {
@@ -1205,9 +1208,9 @@ static void one_end(struct end *e, const char *dev, const char *gid)
 	teardown(e);
 	if (!quiet)
 		printf("ok: %s %s: %u QPs, sent %llu operations of %llu KiB, received %llu messages of %llu KiB, %.1f s, %.2f MB/s\n",
-		       dev, e->dir ? "server" : "client", e->cfg.qps, (unsigned long long)e->ops,
-		       (unsigned long long)e->bytes >> 10, (unsigned long long)e->rops,
-		       (unsigned long long)e->rbytes >> 10, us / 1e6, us ? (double)e->bytes / us : 0);
+		       dev, e->dir ? "server" : "client", e->cfg.qps, (ull)e->ops,
+		       (ull)e->bytes >> 10, (ull)e->rops,
+		       (ull)e->rbytes >> 10, us / 1e6, us ? (double)e->bytes / us : 0);
 	fflush(stdout);
 }
 
@@ -1293,8 +1296,8 @@ static void check_cfg(struct cfg *c)
 	uint32_t i;
 
 	for (i = 0; i < c->nsizes; i++)
-		c->max_len = MAX(c->max_len, c->size[i].hi);
-	c->max_len = MAX(c->max_len, 16u);
+		c->max_len = umax(c->max_len, c->size[i].hi);
+	c->max_len = umax(c->max_len, 16u);
 	if (c->qps < 1 || c->qps > MAX_QPS || c->max_batch < 1 || c->max_batch > MAX_BATCH ||
 	    c->window < 1 || c->window > 4 || c->max_sge < 1 || c->max_sge > MAX_SGE ||
 	    !c->sq_depth || !c->rq_depth || c->chain < 1 || c->chain > 64 || c->mrs < 1 ||
@@ -1303,9 +1306,11 @@ static void check_cfg(struct cfg *c)
 	if (!c->batches && !c->seconds)
 		c->batches = 50;
 	/* A chain must fit into an empty queue. */
-	c->chain = MIN(c->chain, MAX(c->sq_depth / 2, 1u));
-	c->area = (c->max_len + MIN(c->max_len * 3ULL, 65536ULL) + 4096 + 63) & ~63ULL;
+	c->chain = umin(c->chain, umax(c->sq_depth / 2, 1u));
+	c->area = (c->max_len + umin(c->max_len * 3ULL, 65536ULL) + 4096 + 63) & ~63ULL;
 }
+
+enum { OPT_LOOP = 1000, OPT_SEED, OPT_STALL, OPT_GID2, OPT_QUIET };
 
 struct thread_arg {
 	struct end *e;
@@ -1323,11 +1328,11 @@ static void *server_thread(void *p)
 int main(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "loop", optional_argument, NULL, 1000 },
-		{ "seed", required_argument, NULL, 1001 },
-		{ "stall", required_argument, NULL, 1002 },
-		{ "gid2", required_argument, NULL, 1003 },
-		{ "quiet", no_argument, NULL, 1004 },
+		{ "loop", optional_argument, NULL, OPT_LOOP },
+		{ "seed", required_argument, NULL, OPT_SEED },
+		{ "stall", required_argument, NULL, OPT_STALL },
+		{ "gid2", required_argument, NULL, OPT_GID2 },
+		{ "quiet", no_argument, NULL, OPT_QUIET },
 		{ "help", no_argument, NULL, 'h' },
 		{ }
 	};
@@ -1337,50 +1342,73 @@ int main(int argc, char **argv)
 		.timeout = 17, .retry = 7, .stall = 30, .mrs = 1, .cqs = 1, .nsizes = 1,
 		.size = { { 0, 65536 } }, .weight = { 1, 1, 1, 1, 1, 1, 1 },
 	};
+	const struct {
+		char opt;
+		uint32_t *value;
+		bool flag;
+	} numbers[] = {
+		{ 'q', &c.qps }, { 'n', &c.batches }, { 'T', &c.seconds }, { 'B', &c.max_batch },
+		{ 'w', &c.window }, { 'S', &c.max_sge }, { 'I', &c.max_inline },
+		{ 'u', &c.signal_every }, { 'D', &c.sq_depth }, { 'R', &c.rq_depth },
+		{ 'C', &c.chain }, { 'c', &c.cqs }, { 'M', &c.mrs }, { 'm', &c.mtu },
+		{ 't', &c.timeout }, { 'r', &c.retry }, { 'x', &c.rd_atomic },
+		{ 'b', &c.bidir, true }, { 'z', &c.zero_sge, true }, { 'f', &c.fence, true },
+		{ 'e', &c.event, true }, { '1', &c.one_cq, true },
+	};
 	const char *dev = NULL, *gid = NULL, *dev2 = NULL, *gid2 = NULL;
 	static struct end client, server;
 	int port = 18515, opt, sv[2];
 	bool loop = false;
 	pthread_t thread;
+	uint32_t i;
 
 	progname = "verify";
 	while ((opt = getopt_long(argc, argv, "d:g:p:q:bn:T:o:s:B:w:S:zI:u:D:R:C:fec:1M:m:t:r:x:h",
 				  longs, NULL)) != -1) {
+		for (i = 0; i < ARRAY_SIZE(numbers) && numbers[i].opt != opt; i++)
+			;
+		if (i < ARRAY_SIZE(numbers)) {
+			*numbers[i].value = numbers[i].flag ? 1 : parse_size(optarg);
+			continue;
+		}
 		switch (opt) {
-		case 'd': dev = optarg; break;
-		case 'g': gid = optarg; break;
-		case 'p': port = parse_size(optarg); break;
-		case 'q': c.qps = parse_size(optarg); break;
-		case 'b': c.bidir = 1; break;
-		case 'n': c.batches = parse_size(optarg); break;
-		case 'T': c.seconds = parse_size(optarg); break;
-		case 'o': parse_ops(&c, optarg); break;
-		case 's': parse_sizes(&c, optarg); break;
-		case 'B': c.max_batch = parse_size(optarg); break;
-		case 'w': c.window = parse_size(optarg); break;
-		case 'S': c.max_sge = parse_size(optarg); break;
-		case 'z': c.zero_sge = 1; break;
-		case 'I': c.max_inline = parse_size(optarg); break;
-		case 'u': c.signal_every = parse_size(optarg); break;
-		case 'D': c.sq_depth = parse_size(optarg); break;
-		case 'R': c.rq_depth = parse_size(optarg); break;
-		case 'C': c.chain = parse_size(optarg); break;
-		case 'f': c.fence = 1; break;
-		case 'e': c.event = 1; break;
-		case 'c': c.cqs = parse_size(optarg); break;
-		case '1': c.one_cq = 1; break;
-		case 'M': c.mrs = parse_size(optarg); break;
-		case 'm': c.mtu = parse_size(optarg); break;
-		case 't': c.timeout = parse_size(optarg); break;
-		case 'r': c.retry = parse_size(optarg); break;
-		case 'x': c.rd_atomic = parse_size(optarg); break;
-		case 1000: loop = true; dev2 = optarg; break;
-		case 1001: c.seed = parse_size(optarg); break;
-		case 1002: c.stall = parse_size(optarg); break;
-		case 1003: gid2 = optarg; break;
-		case 1004: quiet = true; break;
-		case 'h': usage(stdout); return 0;
-		default: usage(stderr); return 2;
+		case 'd':
+			dev = optarg;
+			break;
+		case 'g':
+			gid = optarg;
+			break;
+		case 'p':
+			port = parse_size(optarg);
+			break;
+		case 'o':
+			parse_ops(&c, optarg);
+			break;
+		case 's':
+			parse_sizes(&c, optarg);
+			break;
+		case OPT_LOOP:
+			loop = true;
+			dev2 = optarg;
+			break;
+		case OPT_SEED:
+			c.seed = parse_size(optarg);
+			break;
+		case OPT_STALL:
+			c.stall = parse_size(optarg);
+			break;
+		case OPT_GID2:
+			gid2 = optarg;
+			break;
+		case OPT_QUIET:
+			quiet = true;
+			break;
+		case 'h':
+			usage(stdout);
+			return 0;
+		default:
+			usage(stderr);
+			return 2;
 		}
 	}
 	if (!dev || argc - optind > 1 || (loop && optind < argc)) {
@@ -1391,8 +1419,12 @@ int main(int argc, char **argv)
 	client.cfg = c;
 	server.dir = 1;
 	if (loop) {
-		struct thread_arg arg = { &server, dev2 ? dev2 : dev, gid2 ? gid2 : dev2 ? NULL : gid };
+		struct thread_arg arg = { &server, dev2, gid2 };
 
+		if (!dev2) {
+			arg.dev = dev;
+			arg.gid = gid2 ? gid2 : gid;
+		}
 		if (socketpair(AF_UNIX, SOCK_STREAM, 0, sv))
 			die_errno("socketpair");
 		client.ctl = sv[0];
@@ -1405,10 +1437,12 @@ int main(int argc, char **argv)
 	}
 	die_hook = tell_peer;
 	if (optind < argc) {
-		client.ctl = die_fd = tcp_connect(argv[optind], port, 30);
+		die_fd = tcp_connect(argv[optind], port, 30);
+		client.ctl = die_fd;
 		one_end(&client, dev, gid);
 	} else {
-		server.ctl = die_fd = tcp_accept(port, 120);
+		die_fd = tcp_accept(port, 120);
+		server.ctl = die_fd;
 		one_end(&server, dev, gid);
 	}
 	return 0;

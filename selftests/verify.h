@@ -113,18 +113,54 @@ static inline bool consumes_recv(uint8_t kind)
  * (batch mod window + 1): so an area lies unused for one batch after it was
  * verified and poisoned, and a late write shows.
  */
-static inline uint32_t areas(const struct cfg *c) { return c->window + 1; }
-static inline uint64_t off_credit(const struct cfg *c, uint32_t qp) { (void)c; return qp * 8; }
-static inline uint64_t off_shared(const struct cfg *c) { return c->qps * 8; }
-static inline uint64_t off_cas(const struct cfg *c, uint32_t qp) { return c->qps * 8 + 8 + qp * 16; }
-static inline uint64_t off_fadd(const struct cfg *c, uint32_t qp) { return off_cas(c, qp) + 8; }
-static inline uint64_t off_source(const struct cfg *c) { return (off_cas(c, c->qps) + 63) & ~63ULL; }
-static inline uint64_t source_len(const struct cfg *c) { return (c->max_len + 4096 + 63) & ~63ULL; }
-static inline uint64_t source_key(const struct cfg *c, uint32_t dir) { return c->seed * 2 + dir; }
+static inline uint32_t areas(const struct cfg *c)
+{
+	return c->window + 1;
+}
+
+static inline uint64_t off_credit(uint32_t qp)
+{
+	return qp * 8;
+}
+
+static inline uint64_t off_shared(const struct cfg *c)
+{
+	return c->qps * 8;
+}
+
+static inline uint64_t off_cas(const struct cfg *c, uint32_t qp)
+{
+	return off_shared(c) + 8 + qp * 16;
+}
+
+static inline uint64_t off_fadd(const struct cfg *c, uint32_t qp)
+{
+	return off_cas(c, qp) + 8;
+}
+
+static inline uint64_t off_source(const struct cfg *c)
+{
+	return (off_cas(c, c->qps) + 63) & ~63ULL;
+}
+
+static inline uint64_t source_len(const struct cfg *c)
+{
+	return (c->max_len + 4096 + 63) & ~63ULL;
+}
+
+static inline uint64_t source_key(const struct cfg *c, uint32_t dir)
+{
+	return c->seed * 2 + dir;
+}
+
 static inline uint64_t off_area(const struct cfg *c, uint32_t qp, uint64_t batch)
 {
 	return off_source(c) + source_len(c) + (qp * areas(c) + batch % areas(c)) * c->area;
 }
-static inline uint64_t shown_len(const struct cfg *c) { return off_area(c, c->qps, 0); }
+
+static inline uint64_t shown_len(const struct cfg *c)
+{
+	return off_area(c, c->qps, 0);
+}
 
 #endif

@@ -72,7 +72,7 @@ static void plan_read(struct gen *g, struct batch *b, struct op *op)
 		if ((w->kind == K_WRITE || w->kind == K_WRITE_IMM) && w->len) {
 			uint32_t skip = rnd(&g->rng, w->len);
 
-			op->len = MIN(op->len, w->len - skip);
+			op->len = umin(op->len, w->len - skip);
 			op->key = w->key;
 			op->koff = w->koff + skip;
 			op->roff = w->roff + skip;
@@ -101,7 +101,8 @@ void gen_batch(struct gen *g, struct batch *b)
 		op->seq = g->seq++;
 		op->kind = pick_kind(g, marker);
 		op->len = marker && marker_is_extra(c) ? rnd(&g->rng, 9) : pick_len(g);
-		op->key = mix64(c->seed + g->dir * 0x1234567ULL + g->qp * 0x100000001ULL) ^ op->seq << 8;
+		op->key = mix64(c->seed + g->dir * 0x1234567ULL + g->qp * 0x100000001ULL);
+		op->key ^= op->seq << 8;
 		op->imm = mix64(op->key) >> 32;
 		if (prev && prev->feeds) {
 			op->kind = rnd(&g->rng, 2) ? K_SEND : K_SEND_IMM;
@@ -116,7 +117,7 @@ void gen_batch(struct gen *g, struct batch *b)
 			used += rnd(&g->rng, 64);
 			if (used + op->len > c->area)
 				op->len = used < c->area ? c->area - used : 0;
-			op->roff = off_area(c, g->qp, b->no) + MIN(used, c->area);
+			op->roff = off_area(c, g->qp, b->no) + umin(used, c->area);
 			used += op->len;
 			break;
 		case K_READ:
@@ -152,5 +153,5 @@ void gen_batch(struct gen *g, struct batch *b)
 		}
 		b->n = i + 1;
 	}
-	b->used = MIN(used, c->area);
+	b->used = umin(used, c->area);
 }

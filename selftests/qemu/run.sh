@@ -242,7 +242,7 @@ start_guest() {
 	[[ $guests -eq 1 ]] || nic "$role" ctl 0 1000
 	# shellcheck disable=SC2046 # words of share are wanted apart
 	# Also when this shell is killed hard its guests go.
-	setpriv --pdeathsig TERM timeout -k 5 "$timeout" qemu-system-x86_64 -M q35 -cpu max "${accel[@]}" \
+	setpriv --pdeathsig TERM timeout -k 5 "$timeout" qemu-system-x86_64 -M q35 -cpu "${AGG_CPU:-max}" "${accel[@]}" \
 		-smp "$smp" -m "$mem" -nodefaults -no-user-config -display none -no-reboot \
 		-serial "file:$dir/console" \
 		-kernel "$vmlinuz" -initrd "$scratch/initramfs.gz" \
