@@ -45,6 +45,10 @@
 #ifndef AGG_H
 #define AGG_H
 
+#ifdef CONFIG_PREEMPT_RT
+#error "rdma_agg relies on spin_lock_irqsave() to keep its CPU (sq.c, rq.c)"
+#endif
+
 #include <linux/completion.h>
 #include <linux/hashtable.h>
 #include <linux/irq_work.h>
@@ -336,7 +340,7 @@ struct agg_ring {
 	u32 mask;
 	u32 shift;
 	u64 pgoff;
-	bool mapped;		/* the one mmap() was done (dev->rings_lock) */
+	bool mapped;		/* the one mmap() was done (lock of dev->rings) */
 
 	struct mutex trap_lock;	/* all below */
 	struct address_space *mapping;
@@ -397,7 +401,6 @@ struct agg_mr {
 	/* read under RCU by translation */
 	u32 lane_lkey[AGG_MAX_LANES];
 	u32 lane_rkey[AGG_MAX_LANES];
-	bool asked;			/* some peer asked for the key */
 	struct rcu_head rcu;
 };
 
@@ -436,11 +439,9 @@ struct agg_sq {
 	u32 max_sge, max_inline;
 	u32 issue;			/* next slot to take from the ring */
 	u32 cons;			/* oldest slot not retired */
-	u32 unsignaled;			/* posted since the last signalled one */
 	enum agg_sq_block block;
 	u8 fail_status;			/* of the request at @issue if AGG_SQ_FAIL */
 	bool sig_all;
-	u32 mark;			/* @issue when the SQD marker was posted */
 	u32 watch_cons;			/* @cons when the RNR watch last looked */
 	u32 rnr_index;			/* the SEND that met no receive in time */
 	bool rnr_exceeded;
@@ -483,9 +484,8 @@ struct agg_lqp {
 	struct completion sq_idle, rq_idle;	/* drain markers came back */
 };
 
-/* Work request ids on a lane: 32 bits of slot, or one of these. */
+/* Work request ids on a lane: 32 bits of slot, or this. */
 #define AGG_WR_MARK	BIT_ULL(32)	/* behind the last request, in ERR */
-#define AGG_WR_SQD	BIT_ULL(33)	/* behind the last request, in SQD */
 
 /* agg_qp.flags */
 enum {
@@ -532,6 +532,7 @@ struct agg_qp {
 	struct work_struct trap_work;	/* look at the receive ring, then arm */
 	struct work_struct err_work;	/* carry out AGG_QPF_ERROR */
 	struct delayed_work rnr_work;
+	struct delayed_work retry_work;
 	unsigned long flags;		/* AGG_QPF_* */
 	unsigned long events;		/* bit per enum ib_event_type to report */
 	u64 created;
@@ -592,6 +593,7 @@ bool agg_cq_post(struct agg_cq *cq, const struct ib_uverbs_wc *wc, bool solicite
 struct agg_qp *agg_qp_get(struct agg_dev *dev, u32 qpn);
 void agg_qp_put(struct agg_qp *qp);
 void agg_qp_kick(struct agg_qp *qp);
+void agg_qp_retry(struct agg_qp *qp);
 void agg_qp_fail(struct agg_qp *qp);
 void agg_qp_fatal(struct agg_qp *qp);
 void agg_qp_watch_rnr(struct agg_qp *qp);
@@ -606,9 +608,8 @@ void agg_lane_drop_qps(struct agg_lane *lane);
 struct agg_lqp *agg_lqp_create(struct agg_qp *qp, struct agg_lane *lane, u32 queue);
 int agg_lqp_rtr(struct agg_lqp *lqp);
 int agg_lqp_update(struct agg_lqp *lqp, int mask);
-bool agg_lqp_mark_sqd(struct agg_lqp *lqp);
 void agg_lqp_error(struct agg_lqp *lqp);
-int agg_lqp_rts(struct agg_lqp *lqp);
+int agg_lqp_rts(struct agg_lqp *lqp, int mask);
 void agg_lqp_destroy(struct agg_lqp *lqp);
 
 /* attach.c */
@@ -617,6 +618,7 @@ int agg_qp_attach(struct agg_qp *qp, const union ib_gid *sgid, const union ib_gi
 void agg_qp_drop_attach(struct agg_qp *qp);
 void agg_qp_detach(struct agg_qp *qp);
 bool agg_qp_peer_is_dry(struct agg_qp *qp);
+int agg_qp_learn_poison(struct agg_qp *qp);
 void agg_attach_rx(struct agg_dev *dev, const struct agg_wire_attach *req,
 		   struct agg_wire_attach *resp);
 void agg_detach_rx(struct agg_dev *dev, const struct agg_wire_attach *req);

@@ -254,8 +254,11 @@ static void agg_qp_forget_peer(struct agg_qp *qp, bool tell)
 	qp->attached = false;
 	if (qp->lqp)
 		agg_lqp_destroy(qp->lqp);
-	if (qp->peer)
+	if (qp->peer) {
+		/* Without a lane QP it asks for no more keys. */
+		agg_peer_key_cancel(qp->peer, qp);
 		agg_peer_put(qp->peer);
+	}
 	qp->peer = NULL;
 	qp->peer_cookie = 0;
 	qp->peer_rnr_timer = 0;
@@ -368,7 +371,6 @@ static int agg_qp_lead_create(struct agg_qp *qp, struct agg_peer *peer, unsigned
 		lqp = agg_lqp_create(qp, lane, queue);
 		if (!IS_ERR(lqp)) {
 			lqp->peer_lane = to->id;
-			lqp->peer_poison = to->poison_rkey;
 			lqp->mtu = to->mtu;
 			agg_path_gids(lane, to, &lqp->gid, &lqp->peer_gid);
 			agg_qp_install_lqp(qp, lqp);
@@ -389,8 +391,9 @@ static int agg_qp_lead_self(struct agg_qp *qp)
 {
 	struct agg_wire_attach m;
 
+	/* Another lane may have the same rail. */
+	qp->lqp->peer_lane = qp->lqp->lane->id;
 	agg_qp_fill(qp, AGG_WIRE_OFFER, &m);
-	memcpy(m.lane_gid, qp->lqp->gid.raw, 16);
 	agg_qp_attached(qp, &m);
 	return 0;
 }
@@ -457,6 +460,25 @@ static int agg_qp_lead(struct agg_qp *qp, struct agg_peer *peer, u64 cookie, uns
 /*
  * The application's modify_qp(RTR)
  */
+
+/**
+ * agg_qp_learn_poison() - learn the key that the peer's lane never accepts
+ * @qp: attached; the session to the peer is up
+ *
+ * Context: process; qp->mutex is held. Return: 0 or -ENETUNREACH: the peer's
+ * lane has gone.
+ */
+int agg_qp_learn_poison(struct agg_qp *qp)
+{
+	struct agg_wire_lane theirs;
+
+	lockdep_assert_held(&qp->mutex);
+
+	if (!agg_peer_lane(qp->peer, qp->lqp->peer_lane, &theirs))
+		return -ENETUNREACH;
+	qp->lqp->peer_poison = theirs.poison_rkey;
+	return 0;
+}
 
 static int agg_qp_ask(struct agg_qp *qp, struct agg_peer *peer, unsigned long deadline)
 {
@@ -601,7 +623,6 @@ static int agg_qp_accept_peer(struct agg_qp *qp, const struct agg_wire_attach *r
 
 static int agg_qp_take_offer(struct agg_qp *qp, const struct agg_wire_attach *req)
 {
-	struct agg_wire_lane theirs;
 	struct agg_lane *lane;
 	struct agg_lqp *lqp;
 	int err;
@@ -637,8 +658,6 @@ static int agg_qp_take_offer(struct agg_qp *qp, const struct agg_wire_attach *re
 	agg_qp_install_lqp(qp, lqp);
 	lqp->peer_lane = req->slane;
 	lqp->mtu = IB_MTU_4096;
-	if (agg_peer_lane(qp->peer, req->slane, &theirs))
-		lqp->peer_poison = theirs.poison_rkey;
 	if (!agg_lane_gid_for(lane, req->lane_gid, &lqp->gid)) {
 		agg_lqp_destroy(lqp);
 		return -ENETUNREACH;

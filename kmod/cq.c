@@ -155,6 +155,7 @@ int agg_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 	struct rxe_resize_cq_resp resp = {};
 	struct agg_cq *cq = to_acq(ibcq);
 	struct agg_ring *ring, *old;
+	struct agg_ucontext *uctx;
 	u32 cons, n, i;
 	int err;
 
@@ -163,7 +164,8 @@ int agg_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 	if (cqe < 1 || cqe > dev->attr.max_cqe)
 		return -EINVAL;
 
-	ring = agg_ring_create(dev, cq->ring->uctx, cqe, AGG_CQE_SIZE);
+	uctx = rdma_udata_to_drv_context(udata, struct agg_ucontext, ibuc);
+	ring = agg_ring_create(dev, &uctx->ibuc, cqe, AGG_CQE_SIZE);
 	if (IS_ERR(ring))
 		return PTR_ERR(ring);
 

@@ -443,6 +443,7 @@ static int agg_netdev_event(struct notifier_block *nb, unsigned long event, void
 {
 	struct net_device *ndev = netdev_notifier_info_to_dev(ptr);
 	struct agg_dev *dev, *found = NULL;
+	bool registered = false;
 
 	if (event != NETDEV_UNREGISTER)
 		return NOTIFY_DONE;
@@ -450,8 +451,11 @@ static int agg_netdev_event(struct notifier_block *nb, unsigned long event, void
 	/* At most one device has this netdev as its identity. */
 	mutex_lock(&agg_devs_lock);
 	list_for_each_entry(dev, &agg_devs, node) {
-		if (rcu_access_pointer(dev->ndev) == ndev && ib_device_try_get(&dev->ibdev)) {
+		if (rcu_access_pointer(dev->ndev) == ndev) {
 			found = dev;
+			/* Keeps the memory, if it is being unregistered already. */
+			get_device(&dev->ibdev.dev);
+			registered = ib_device_try_get(&dev->ibdev);
 			break;
 		}
 	}
@@ -465,8 +469,12 @@ static int agg_netdev_event(struct notifier_block *nb, unsigned long event, void
 	 * would take locks that others hold while they wait for rtnl.
 	 */
 	agg_session_dev_stop(found);
+	/* Now: without its netdev it has no namespace whose listeners could be told. */
+	agg_nl_dev_event(found, false);
 	agg_dev_release_netdev(found);
-	queue_work(agg_wq, &found->unreg_work);
+	if (registered)
+		queue_work(agg_wq, &found->unreg_work);
+	put_device(&found->ibdev.dev);
 	return NOTIFY_DONE;
 }
 
@@ -493,8 +501,8 @@ int agg_device_init(void)
 /**
  * agg_device_exit() - unregister all devices, wait until they are gone
  *
- * Context: module exit; no application has a device open (it would hold the
- * module) and netlink is gone.
+ * Context: module exit; netlink is gone. Applications that have a device open
+ * are disassociated; one that maps a ring would have held the module.
  */
 void agg_device_exit(void)
 {

@@ -150,8 +150,8 @@ int agg_lcq_init(struct agg_lcq *lcq, struct agg_lane *lane, bool rx, u32 vector
  * agg_lcq_destroy() - destroy a lane CQ
  * @lcq: no lane QP uses it
  *
- * The caller frees @lcq only after an RCU grace period: soft-RoCE of 6.1 may
- * leave its tasklet, and with it a call of our handler, behind.
+ * The caller frees @lcq only after an RCU grace period: soft-RoCE of 6.1 does
+ * not wait for its tasklet, so a call of our handler may still be under way.
  *
  * Context: may sleep.
  */
@@ -170,9 +170,10 @@ void agg_lcq_destroy(struct agg_lcq *lcq)
 		irq_work_sync(&lcq->irq_work);
 		flush_work(&lcq->work);
 	}
+	/* Keep the ownership: a call that comes late finds it taken and leaves. */
+	atomic_inc(&lcq->kicks);
 	ib_destroy_cq(lcq->cq);
 	irq_work_sync(&lcq->irq_work);
-	flush_work(&lcq->work);
 	lcq->cq = NULL;
 }
 

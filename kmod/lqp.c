@@ -18,7 +18,7 @@
 
 #define AGG_LQP_DEPTH		256	/* most requests one QP has on a lane queue */
 #define AGG_LQP_DEPTH_MIN	16
-#define AGG_LQP_SPARE		2	/* drain markers: error, SQD */
+#define AGG_LQP_SPARE		1	/* the drain marker */
 
 /* The longest a lane makes a SEND wait that met no receive: 0.64 ms. */
 #define AGG_RNR_TIMER_MAX	12
@@ -189,6 +189,14 @@ static void agg_lqp_set_state(struct agg_lqp *lqp, enum ib_qp_state state)
 	spin_unlock_irq(&qp->sq.lock);
 }
 
+static u8 agg_lqp_rnr_timer(const struct agg_qp *qp)
+{
+	u8 timer = qp->attr.min_rnr_timer;
+
+	/* 0 stands for the longest time. */
+	return timer ? min_t(u8, timer, AGG_RNR_TIMER_MAX) : AGG_RNR_TIMER_MAX;
+}
+
 static int agg_lqp_to_init(struct agg_lqp *lqp)
 {
 	struct ib_qp_attr attr = {
@@ -284,7 +292,8 @@ static int agg_lqp_av(struct agg_lqp *lqp, struct rdma_ah_attr *av)
  * agg_lqp_rtr() - make the lane QP ready to receive
  * @lqp: state RESET; the peer's end is known
  *
- * Receives are posted before the lane QP can receive.
+ * Receives are forwarded by the caller, once it is sure of the lane; what
+ * arrives before that is retried by the peer's lane.
  *
  * Context: sleeps, also for address resolution; qp->mutex is held.
  * Return: 0 or -errno of the lane.
@@ -298,10 +307,7 @@ int agg_lqp_rtr(struct agg_lqp *lqp)
 		.dest_qp_num = lqp->peer_qpn,
 		.rq_psn = lqp->peer_psn,
 		.max_dest_rd_atomic = qp->attr.max_dest_rd_atomic,
-		/* 0 stands for the longest time. */
-		.min_rnr_timer = qp->attr.min_rnr_timer ?
-				 min_t(u8, qp->attr.min_rnr_timer, AGG_RNR_TIMER_MAX) :
-				 AGG_RNR_TIMER_MAX,
+		.min_rnr_timer = agg_lqp_rnr_timer(qp),
 	};
 	int err;
 
@@ -314,7 +320,6 @@ int agg_lqp_rtr(struct agg_lqp *lqp)
 	if (err)
 		return err;
 	agg_lqp_set_state(lqp, IB_QPS_INIT);
-	agg_rq_run(qp);
 
 	err = ib_modify_qp(lqp->ibqp, &attr, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU |
 			   IB_QP_DEST_QPN | IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC |
@@ -328,6 +333,7 @@ int agg_lqp_rtr(struct agg_lqp *lqp)
 /**
  * agg_lqp_rts() - make the lane QP ready to send
  * @lqp: state RTR
+ * @mask: of the application; what it may also change in this step
  *
  * The lane retries for ever what meets no receive: forwarding receives takes
  * us a moment, which is not the application's fault. A finite rnr_retry is
@@ -335,7 +341,7 @@ int agg_lqp_rtr(struct agg_lqp *lqp)
  *
  * Context: may sleep; qp->mutex is held. Return: 0 or -errno of the lane.
  */
-int agg_lqp_rts(struct agg_lqp *lqp)
+int agg_lqp_rts(struct agg_lqp *lqp, int mask)
 {
 	struct agg_qp *qp = lqp->qp;
 	const struct agg_params *p = &qp->dev->params;
@@ -346,6 +352,8 @@ int agg_lqp_rts(struct agg_lqp *lqp)
 		.rnr_retry = 7,
 		.sq_psn = lqp->psn,
 		.max_rd_atomic = qp->attr.max_rd_atomic,
+		.qp_access_flags = qp->attr.qp_access_flags,
+		.min_rnr_timer = agg_lqp_rnr_timer(qp),
 	};
 	int err;
 
@@ -358,7 +366,8 @@ int agg_lqp_rts(struct agg_lqp *lqp)
 			       READ_ONCE(p->ack_timeout_max));
 
 	err = ib_modify_qp(lqp->ibqp, &attr, IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT |
-			   IB_QP_RNR_RETRY | IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC);
+			   IB_QP_RNR_RETRY | IB_QP_SQ_PSN | IB_QP_MAX_QP_RD_ATOMIC |
+			   (mask & (IB_QP_ACCESS_FLAGS | IB_QP_MIN_RNR_TIMER)));
 	if (err)
 		return err;
 	agg_lqp_set_state(lqp, IB_QPS_RTS);
@@ -378,9 +387,7 @@ int agg_lqp_update(struct agg_lqp *lqp, int mask)
 	struct ib_qp_attr attr = {
 		.qp_state = lqp->state,
 		.qp_access_flags = qp->attr.qp_access_flags,
-		.min_rnr_timer = qp->attr.min_rnr_timer ?
-				 min_t(u8, qp->attr.min_rnr_timer, AGG_RNR_TIMER_MAX) :
-				 AGG_RNR_TIMER_MAX,
+		.min_rnr_timer = agg_lqp_rnr_timer(qp),
 	};
 
 	lockdep_assert_held(&qp->mutex);
@@ -395,10 +402,10 @@ int agg_lqp_update(struct agg_lqp *lqp, int mask)
  * Post the marker of one queue; what comes back behind it has passed every
  * request before it. Returns false if the lane does not take it.
  */
-static bool agg_lqp_mark_sq(struct agg_lqp *lqp, u64 wr_id)
+static bool agg_lqp_mark_sq(struct agg_lqp *lqp)
 {
 	struct ib_rdma_wr wr = {
-		.wr.wr_id = wr_id,
+		.wr.wr_id = AGG_WR_MARK,
 		.wr.opcode = IB_WR_RDMA_WRITE,
 		.wr.send_flags = IB_SEND_SIGNALED,
 		.rkey = lqp->lane->poison->rkey,
@@ -414,26 +421,6 @@ static bool agg_lqp_mark_rq(struct agg_lqp *lqp)
 	const struct ib_recv_wr *bad;
 
 	return !ib_post_recv(lqp->ibqp, &wr, &bad);
-}
-
-/**
- * agg_lqp_mark_sqd() - learn when all requests posted so far are done
- * @lqp: state RTS
- *
- * A WRITE of no bytes: it touches no memory and needs no key (IBA C9-88).
- *
- * Context: any; sq.lock is held.
- */
-bool agg_lqp_mark_sqd(struct agg_lqp *lqp)
-{
-	struct agg_sq *sq = &lqp->qp->sq;
-
-	lockdep_assert_held(&sq->lock);
-
-	sq->mark = sq->issue;
-	/* The marker is signalled: it tells of all before it. */
-	sq->unsignaled = 0;
-	return agg_lqp_mark_sq(lqp, AGG_WR_SQD);
 }
 
 /**
@@ -474,11 +461,16 @@ void agg_lqp_error(struct agg_lqp *lqp)
 		pr_err_ratelimited("rdma_agg: %s: lane %s/%u: QP %#x does not go to ERR (%d)\n",
 				   dev_name(&qp->dev->ibdev.dev), lqp->lane->ibdev_name,
 				   lqp->lane->port, lqp->ibqp->qp_num, err);
-	if (err || !agg_lqp_mark_sq(lqp, AGG_WR_MARK))
-		complete(&lqp->sq_idle);
-	if (err || !agg_lqp_mark_rq(lqp))
-		complete(&lqp->rq_idle);
 	agg_lqp_set_state(lqp, IB_QPS_ERR);
+	/*
+	 * Room for the markers is reserved. Should the lane say otherwise, the
+	 * flush makes it; to pretend that they came back would free what the
+	 * lane still uses.
+	 */
+	while (!agg_lqp_mark_sq(lqp))
+		usleep_range(100, 500);
+	while (!agg_lqp_mark_rq(lqp))
+		usleep_range(100, 500);
 }
 
 static void agg_lqp_wait(struct agg_lqp *lqp, struct completion *c, const char *which)

@@ -246,8 +246,7 @@ static void agg_mr_destroy(struct agg_mr *mr)
 	agg_mr_drop_lanes(mr);
 	up_read(&dev->objs_sem);
 
-	if (READ_ONCE(mr->asked))
-		agg_session_key_gone(dev, mr->key);
+	agg_session_key_gone(dev, mr->key);
 	kfree_rcu(mr, rcu);
 }
 
@@ -375,7 +374,6 @@ void agg_mr_describe(struct agg_dev *dev, u32 rkey, struct agg_wire_key *out)
 	rcu_read_lock();
 	mr = agg_mr_find(dev, rkey);
 	if (mr) {
-		WRITE_ONCE(mr->asked, true);
 		out->status = AGG_WIRE_KEY_OK;
 		out->iova = mr->iova;
 		out->length = mr->length;

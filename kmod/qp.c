@@ -98,6 +98,25 @@ void agg_qp_kick(struct agg_qp *qp)
 	agg_qp_queue(qp, agg_hi_wq, &qp->kick_work);
 }
 
+/**
+ * agg_qp_retry() - as agg_qp_kick(), a little later: memory was short
+ * @qp: the QP
+ *
+ * Context: any.
+ */
+void agg_qp_retry(struct agg_qp *qp)
+{
+	if (!READ_ONCE(qp->dead))
+		queue_delayed_work(agg_wq, &qp->retry_work, msecs_to_jiffies(20));
+}
+
+static void agg_qp_retry_work(struct work_struct *work)
+{
+	struct agg_qp *qp = container_of(to_delayed_work(work), struct agg_qp, retry_work);
+
+	agg_sq_run(qp);
+}
+
 static void agg_qp_kick_work(struct work_struct *work)
 {
 	struct agg_qp *qp = container_of(work, struct agg_qp, kick_work);
@@ -280,7 +299,6 @@ static void agg_qp_to_reset(struct agg_qp *qp)
 	prod = agg_ring_producer(qp->sq.ring);
 	qp->sq.issue = prod;
 	qp->sq.cons = prod;
-	qp->sq.unsignaled = 0;
 	qp->sq.block = AGG_SQ_RUN;
 	qp->sq.rnr_exceeded = false;
 	WRITE_ONCE(qp->sq.ring->buf->consumer_index, prod);
@@ -398,7 +416,9 @@ static int agg_qp_to_rtr(struct agg_qp *qp, const struct ib_qp_attr *attr)
 	if (err)
 		return err;
 
-	err = agg_lqp_rtr(qp->lqp);
+	err = agg_qp_learn_poison(qp);
+	if (!err)
+		err = agg_lqp_rtr(qp->lqp);
 	if (err) {
 		pr_info_ratelimited("rdma_agg: %s: qpn %#x: lane %s/%u does not reach %pI6c (%d)\n",
 				    dev_name(&qp->dev->ibdev.dev), qp->ibqp.qp_num,
@@ -424,7 +444,7 @@ static int agg_qp_to_rts(struct agg_qp *qp, enum ib_qp_state cur, int mask)
 		clear_bit(AGG_QPF_RNR_WATCH, &qp->flags);
 
 	if (cur == IB_QPS_RTR)
-		err = agg_lqp_rts(qp->lqp);
+		err = agg_lqp_rts(qp->lqp, mask);
 	else
 		err = agg_lqp_update(qp->lqp, mask);
 	if (err)
@@ -452,9 +472,8 @@ static void agg_qp_to_sqd(struct agg_qp *qp)
 	agg_qp_set_state(qp, IB_QPS_SQD, _RET_IP_);
 
 	spin_lock_irq(&qp->sq.lock);
-	/* Requests that are not signalled would leave us waiting: mark the end. */
-	idle = qp->sq.cons == qp->sq.issue || !qp->lqp || qp->lqp->stopped ||
-	       !agg_lqp_mark_sqd(qp->lqp);
+	/* Else agg_sq_complete() sees the last one return. */
+	idle = qp->sq.cons == qp->sq.issue;
 	spin_unlock_irq(&qp->sq.lock);
 	if (idle)
 		agg_qp_sqd_done(qp);
@@ -475,8 +494,9 @@ static int agg_qp_move(struct agg_qp *qp, enum ib_qp_state cur, enum ib_qp_state
 	case IB_QPS_RTS:
 		return agg_qp_to_rts(qp, cur, mask);
 	case IB_QPS_SQD:
-		if (cur != IB_QPS_SQD)
-			agg_qp_to_sqd(qp);
+		if (cur == IB_QPS_SQD)
+			return qp->lqp ? agg_lqp_update(qp->lqp, mask) : 0;
+		agg_qp_to_sqd(qp);
 		return 0;
 	case IB_QPS_ERR:
 		agg_qp_to_err(qp);
@@ -522,6 +542,10 @@ int agg_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct 
 		goto out;
 	if (!ib_modify_qp_is_ok(cur, new, IB_QPT_RC, mask))
 		goto out;
+	/* While the send queue drains there is no way out but these two. */
+	if (cur == IB_QPS_SQD && new != IB_QPS_ERR && new != IB_QPS_RESET &&
+	    READ_ONCE(qp->sq.cons) != READ_ONCE(qp->sq.issue))
+		goto out;
 	err = agg_qp_check_attr(qp, attr, mask);
 	if (err)
 		goto out;
@@ -541,6 +565,23 @@ out:
 	return err;
 }
 
+/*
+ * As responder a lane QP can fail without a word, if it has no receive that
+ * would be flushed. Ask it.
+ */
+static void agg_qp_check_lane(struct agg_qp *qp)
+{
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+
+	lockdep_assert_held(&qp->mutex);
+
+	if (!qp->lqp || qp->lqp->stopped || qp->lqp->state < IB_QPS_RTR)
+		return;
+	if (!ib_query_qp(qp->lqp->ibqp, &attr, IB_QP_STATE, &init) && attr.qp_state == IB_QPS_ERR)
+		agg_qp_fail(qp);
+}
+
 /**
  * agg_query_qp() - ops.query_qp
  * @ibqp: the QP
@@ -558,6 +599,7 @@ int agg_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	struct agg_qp *qp = to_aqp(ibqp);
 
 	mutex_lock(&qp->mutex);
+	agg_qp_check_lane(qp);
 	*attr = qp->attr;
 	attr->qp_state = test_bit(AGG_QPF_ERROR, &qp->flags) ? IB_QPS_ERR : qp->state;
 	attr->cur_qp_state = attr->qp_state;
@@ -646,12 +688,13 @@ static void agg_qp_rnr_work(struct work_struct *work)
 			sq->rnr_index = cons;
 			sq->rnr_exceeded = true;
 			exceeded = true;
+			/* Under the lock: a reset must not come in between. */
+			agg_qp_fail(qp);
 		}
 		spin_unlock_irq(&sq->lock);
 	}
 	if (exceeded) {
 		agg_count(qp->dev, RNR_EXCEEDED);
-		agg_qp_fail(qp);
 		return;
 	}
 	agg_qp_watch_rnr(qp);
@@ -781,6 +824,7 @@ int agg_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_ud
 	INIT_WORK(&qp->trap_work, agg_qp_trap_work);
 	INIT_WORK(&qp->err_work, agg_qp_err_work);
 	INIT_DELAYED_WORK(&qp->rnr_work, agg_qp_rnr_work);
+	INIT_DELAYED_WORK(&qp->retry_work, agg_qp_retry_work);
 	qp->created = ktime_get_real_ns();
 
 	err = agg_qp_init_rings(qp, init, &uctx->ibuc, udata);
@@ -847,6 +891,7 @@ int agg_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	 */
 	for (i = 0; i < 2; i++) {
 		cancel_delayed_work_sync(&qp->rnr_work);
+		cancel_delayed_work_sync(&qp->retry_work);
 		cancel_work_sync(&qp->kick_work);
 		cancel_work_sync(&qp->trap_work);
 		cancel_work_sync(&qp->err_work);

@@ -143,6 +143,9 @@ void agg_ring_settrap(struct agg_ring *ring, struct agg_qp *qp)
 {
 	mutex_lock(&ring->trap_lock);
 	ring->trap_qp = qp;
+	if (!qp)
+		/* @dev may go before the mappings do: no fault must look at it. */
+		ring->armed = false;
 	mutex_unlock(&ring->trap_lock);
 }
 
@@ -202,11 +205,6 @@ static vm_fault_t agg_ring_fault(struct vm_fault *vmf)
 static void agg_ring_vma_add(struct agg_ring *ring, struct vm_area_struct *vma)
 {
 	kref_get(&ring->ref);
-	/*
-	 * With disassociate_ucontext an open file does not hold the module,
-	 * and these vm_ops must outlive the mapping.
-	 */
-	__module_get(THIS_MODULE);
 
 	mutex_lock(&ring->trap_lock);
 	ring->mapping = vma->vm_file->f_mapping;
@@ -216,6 +214,8 @@ static void agg_ring_vma_add(struct agg_ring *ring, struct vm_area_struct *vma)
 
 static void agg_ring_vma_open(struct vm_area_struct *vma)
 {
+	/* The mapping that is split or copied holds one already. */
+	__module_get(THIS_MODULE);
 	agg_ring_vma_add(vma->vm_private_data, vma);
 }
 
@@ -255,6 +255,14 @@ int agg_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma)
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
 
+	/*
+	 * With disassociate_ucontext an open file does not hold the module, so
+	 * this may come while it is being unloaded; and the vm_ops must outlive
+	 * the mapping.
+	 */
+	if (!try_module_get(THIS_MODULE))
+		return -ENODEV;
+
 	xa_lock(&dev->rings);
 	ring = xa_load(&dev->rings, vma->vm_pgoff);
 	if (ring && (ring->uctx != uctx || ring->mapped ||
@@ -266,8 +274,10 @@ int agg_mmap(struct ib_ucontext *uctx, struct vm_area_struct *vma)
 		ring->mapped = true;
 	}
 	xa_unlock(&dev->rings);
-	if (!ring)
+	if (!ring) {
+		module_put(THIS_MODULE);
 		return -EINVAL;
+	}
 
 	/* All pages come by agg_ring_fault(); VM_PFNMAP also forbids MADV_DONTNEED. */
 	vm_flags_set(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);

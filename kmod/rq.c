@@ -11,6 +11,7 @@
 #include "agg.h"
 
 #define AGG_RQ_BATCH	16
+#define AGG_FLUSH_BATCH	256	/* receives flushed in one go */
 
 struct agg_rq_work {
 	struct ib_recv_wr wr;
@@ -63,6 +64,7 @@ static bool agg_rq_retire(struct agg_qp *qp, struct ib_uverbs_wc *wc, bool solic
 static void agg_rq_flush_ring(struct agg_qp *qp)
 {
 	struct agg_rq *rq = &qp->rq;
+	unsigned int n;
 
 	lockdep_assert_held(&rq->lock);
 
@@ -74,9 +76,15 @@ static void agg_rq_flush_ring(struct agg_qp *qp)
 			agg_qp_fatal(qp);
 	}
 
-	while (rq->cons == rq->fwd && agg_rq_pending(rq)) {
+	/* The application can go on moving its index: a bound, with interrupts off. */
+	for (n = 0; rq->cons == rq->fwd && agg_rq_pending(rq); n++) {
 		const struct rxe_recv_wqe *ring = agg_ring_elem(rq->ring, rq->fwd);
 		struct ib_uverbs_wc wc = { .status = IB_WC_WR_FLUSH_ERR };
+
+		if (n == AGG_FLUSH_BATCH) {
+			agg_qp_kick(qp);
+			break;
+		}
 
 		rq->slots[rq->fwd & rq->ring->mask].wr_id = READ_ONCE(ring->wr_id);
 		rq->fwd++;
@@ -178,8 +186,8 @@ static bool agg_rq_take(struct agg_qp *qp, struct agg_lqp *lqp, struct agg_rq_sc
 {
 	struct agg_rq *rq = &qp->rq;
 	const struct rxe_recv_wqe *ring = agg_ring_elem(rq->ring, rq->fwd);
+	u32 left = qp->dev->max_msg_sz;
 	struct rxe_recv_wqe *wqe = &s->wqe;
-	u64 sum = 0;
 	int n = 0;
 	u32 i;
 
@@ -196,9 +204,12 @@ static bool agg_rq_take(struct agg_qp *qp, struct agg_lqp *lqp, struct agg_rq_sc
 		u32 lkey;
 
 		memcpy(&sge, &ring->dma.sge[i], sizeof(sge));
+		barrier();	/* as above: one copy, no second look */
+		/* No message fills more, and soft-RoCE of 6.12 refuses to be offered it. */
+		sge.length = min(sge.length, left);
 		if (!sge.length)
 			continue;
-		sum += sge.length;
+		left -= sge.length;
 		if (agg_mr_lkey(qp->pd, lqp->lane->id, sge.lkey, &lkey))
 			lkey = lqp->lane->poison->lkey;
 		w->sge[n].addr = sge.addr;
@@ -206,9 +217,6 @@ static bool agg_rq_take(struct agg_qp *qp, struct agg_lqp *lqp, struct agg_rq_sc
 		w->sge[n].lkey = lkey;
 		n++;
 	}
-	if (sum > BIT_ULL(31))
-		return false;
-
 	w->wr.wr_id = rq->fwd;
 	w->wr.sg_list = w->sge;
 	w->wr.num_sge = n;
@@ -252,7 +260,7 @@ static bool agg_rq_batch(struct agg_qp *qp)
 		/* The depth was reserved: the lane is at fault. */
 		while (n && bad && &s->work[n - 1].wr != bad)
 			n--;
-		n = n ? n - 1 : 0;
+		n = n && bad ? n - 1 : 0;
 		rq->fwd = first + n;
 		fail = true;
 	}
@@ -270,7 +278,7 @@ static bool agg_rq_batch(struct agg_qp *qp)
  * agg_rq_run() - forward what can be forwarded; in ERR flush what is left
  * @qp: the QP
  *
- * Context: any; interrupts are off for a batch at a time.
+ * Context: any; of process context interrupts are off for a batch at a time.
  */
 void agg_rq_run(struct agg_qp *qp)
 {

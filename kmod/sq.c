@@ -15,9 +15,10 @@
  *  - a request with a local fault waits until all before it are retired, then
  *    it gets its error and the QP goes to ERR: errors come in post order.
  *
- * Most requests are not signalled on the lane: the completion of one retires
- * all before it. In ERR the lane reports every request that failed, and a
- * marker behind the last one retires unsignalled ones that had succeeded.
+ * On the lane the last request of each post is signalled, and what the
+ * application signalled: the completion of one retires all before it, and none
+ * is left of which nobody tells. In ERR the lane reports every request that
+ * failed, and a marker behind the last one retires those that had succeeded.
  */
 #include <linux/percpu.h>
 
@@ -25,6 +26,7 @@
 #include "session.h"
 
 #define AGG_SQ_BATCH	8	/* requests handed to a lane in one post */
+#define AGG_FLUSH_BATCH	256	/* requests flushed in one go */
 
 /* One request, copied out of the ring and turned into the lane's. */
 struct agg_sq_work {
@@ -146,6 +148,7 @@ static bool agg_sq_retire_to(struct agg_lqp *lqp, u32 end)
 static void agg_sq_flush_ring(struct agg_qp *qp)
 {
 	struct agg_sq *sq = &qp->sq;
+	unsigned int n;
 
 	lockdep_assert_held(&sq->lock);
 
@@ -154,10 +157,15 @@ static void agg_sq_flush_ring(struct agg_qp *qp)
 		if (!agg_sq_retire(qp, IB_WC_WR_FLUSH_ERR, 0))
 			agg_qp_fatal(qp);
 
-	while (sq->cons == sq->issue && agg_sq_pending(sq)) {
+	/* The application can go on moving its index: a bound, with interrupts off. */
+	for (n = 0; sq->cons == sq->issue && agg_sq_pending(sq); n++) {
 		const struct rxe_send_wqe *ring = agg_ring_elem(sq->ring, sq->issue);
 		struct agg_send_slot *slot = &sq->slots[sq->issue & sq->ring->mask];
 
+		if (n == AGG_FLUSH_BATCH) {
+			agg_qp_kick(qp);
+			break;
+		}
 		slot->wr_id = READ_ONCE(ring->wr.wr_id);
 		slot->opcode = IB_WR_SEND;
 		slot->length = 0;
@@ -221,8 +229,8 @@ void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 {
 	struct agg_qp *qp = lqp->qp;
 	struct agg_sq *sq = &qp->sq;
-	bool sqd_done = false;
 	unsigned long flags;
+	bool sqd_done;
 	bool ok = true;
 
 	spin_lock_irqsave(&sq->lock, flags);
@@ -231,22 +239,15 @@ void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 		spin_unlock_irqrestore(&sq->lock, flags);
 		return;
 	}
-	if (wc->wr_id == AGG_WR_SQD) {
-		if (wc->status == IB_WC_SUCCESS) {
-			ok = agg_sq_retire_to(lqp, sq->mark);
-			sqd_done = qp->state == IB_QPS_SQD;
-		}
-	} else if (WARN_ON_ONCE((u32)wc->wr_id - sq->cons >= sq->issue - sq->cons)) {
-		/* No request of ours. */
-	} else if (wc->status == IB_WC_SUCCESS) {
-		ok = agg_sq_retire_to(lqp, (u32)wc->wr_id + 1);
-	} else {
-		ok = agg_sq_failed(lqp, wc);
-	}
+	/* Nothing but what was posted can complete. */
+	if (!WARN_ON_ONCE((u32)wc->wr_id - sq->cons >= sq->issue - sq->cons))
+		ok = wc->status == IB_WC_SUCCESS ?
+		     agg_sq_retire_to(lqp, (u32)wc->wr_id + 1) : agg_sq_failed(lqp, wc);
 	if (!ok)
 		agg_qp_fatal(qp);
 	else if (wc->status != IB_WC_SUCCESS)
 		agg_qp_fail(qp);
+	sqd_done = qp->state == IB_QPS_SQD && sq->cons == sq->issue;
 	spin_unlock_irqrestore(&sq->lock, flags);
 
 	if (sqd_done)
@@ -277,6 +278,7 @@ static s64 agg_sq_sges(struct agg_qp *qp, struct agg_lqp *lqp, const struct rxe_
 		u32 lkey;
 
 		memcpy(&sge, &ring->dma.sge[i], sizeof(sge));
+		barrier();	/* as above: one copy, no second look */
 		if (!sge.length)
 			continue;
 		sum += sge.length;
@@ -332,6 +334,10 @@ static bool agg_sq_rkey(struct agg_qp *qp, struct agg_lqp *lqp, u32 rkey, u64 le
 		/* The peer's lane refuses, as it would a key it does not know. */
 		*lane_rkey = lqp->peer_poison;
 		return true;
+	case -ENOMEM:
+		/* Nobody was asked, so nobody will kick us. */
+		agg_qp_retry(qp);
+		return false;
 	default:
 		*status = IB_WC_RETRY_EXC_ERR;
 		return true;
@@ -450,11 +456,8 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 	}
 
 	w->wr.wr_id = sq->issue;
-	if (slot->signaled || test_bit(AGG_QPF_RNR_WATCH, &qp->flags) ||
-	    ++sq->unsignaled >= max(lqp->sq_depth / 4, 1U)) {
+	if (slot->signaled || test_bit(AGG_QPF_RNR_WATCH, &qp->flags))
 		w->wr.send_flags |= IB_SEND_SIGNALED;
-		sq->unsignaled = 0;
-	}
 	return AGG_TAKE_OK;
 }
 
@@ -516,13 +519,15 @@ static bool agg_sq_batch(struct agg_qp *qp)
 
 	if (n) {
 		s->work[n - 1].wr.next = NULL;
+		/* What stops behind it (SQD, a local fault) need not ask again. */
+		s->work[n - 1].wr.send_flags |= IB_SEND_SIGNALED;
 		st = this_cpu_ptr(lqp->lane->stats);
 		err = ib_post_send(lqp->ibqp, &s->work[0].wr, &bad);
 		if (unlikely(err)) {
 			/* The depth was reserved: the lane is at fault. */
 			while (n && bad && &s->work[n - 1].wr != bad)
 				n--;
-			n = n ? n - 1 : 0;
+			n = n && bad ? n - 1 : 0;
 			sq->issue = first + n;
 			agg_qp_fatal(qp);
 			more = false;
@@ -537,9 +542,6 @@ static bool agg_sq_batch(struct agg_qp *qp)
 		more = false;
 		if (sq->cons == sq->issue)
 			agg_sq_fail_head(qp);
-		else if (sq->unsignaled)
-			/* Nobody would tell us when those before it are done. */
-			agg_lqp_mark_sqd(lqp);
 	}
 	return more;
 }
@@ -548,7 +550,7 @@ static bool agg_sq_batch(struct agg_qp *qp)
  * agg_sq_run() - post what can be posted; in ERR flush what is left
  * @qp: the QP
  *
- * Context: any; interrupts are off for a batch at a time.
+ * Context: any; of process context interrupts are off for a batch at a time.
  */
 void agg_sq_run(struct agg_qp *qp)
 {

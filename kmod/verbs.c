@@ -109,8 +109,10 @@ int agg_caps_join(struct agg_dev *dev, const struct agg_lane *lane, bool first,
 	agg_narrow(&want.max_mr, have->max_mr, AGG_LESS("max_mr"), &what);
 	agg_narrow(&want.max_pd, have->max_pd, AGG_LESS("max_pd"), &what);
 	agg_narrow(&want.max_qp_rd_atom, have->max_qp_rd_atom, AGG_LESS("max_qp_rd_atom"), &what);
-	agg_narrow(&want.max_qp_init_rd_atom, have->max_qp_init_rd_atom, AGG_LESS("max_qp_init_rd_atom"), &what);
-	agg_narrow(&want.max_res_rd_atom, have->max_res_rd_atom, AGG_LESS("max_res_rd_atom"), &what);
+	agg_narrow(&want.max_qp_init_rd_atom, have->max_qp_init_rd_atom,
+		   AGG_LESS("max_qp_init_rd_atom"), &what);
+	agg_narrow(&want.max_res_rd_atom, have->max_res_rd_atom, AGG_LESS("max_res_rd_atom"),
+		   &what);
 	if (have->max_mr_size < want.max_mr_size) {
 		want.max_mr_size = have->max_mr_size;
 		what = AGG_LESS("max_mr_size");
