@@ -439,6 +439,7 @@ struct agg_sq {
 	u32 max_sge, max_inline;
 	u32 issue;			/* next slot to take from the ring */
 	u32 cons;			/* oldest slot not retired */
+	u32 reads;			/* READs and atomics in [cons, issue) */
 	enum agg_sq_block block;
 	u8 fail_status;			/* of the request at @issue if AGG_SQ_FAIL */
 	bool sig_all;

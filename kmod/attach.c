@@ -520,16 +520,10 @@ static const char *agg_attach_why(int err)
 		return "the peer's QP is connected to another one";
 	case -ENETUNREACH:
 		return "no usable lane in common";
-	case -ETIMEDOUT:
-		return "no answer in time";
-	case -EACCES:
-		return "wrong pre-shared key";
-	case -ENXIO:
-		return "the host has no agg device of this GID";
-	case -EPROTONOSUPPORT:
-		return "another protocol version";
+	case -EADDRNOTAVAIL:
+		return "a lane's address is gone";
 	default:
-		return "error";
+		return agg_sess_strerror(err);
 	}
 }
 

@@ -18,15 +18,14 @@
 
 #define AGG_RX_BATCH	64	/* messages before others get their turn */
 #define AGG_PING_ID	1
+#define AGG_KEEPALIVE_MAX_MS	3600000U
 
 static void agg_conn_rx_work(struct work_struct *work);
 static void agg_conn_tx_work(struct work_struct *work);
 static void agg_conn_close_work(struct work_struct *work);
 static void agg_conn_timer(struct work_struct *work);
 
-/* ------------------------------------------------------------------ *
- * Lifetime
- * ------------------------------------------------------------------ */
+/* ---- Lifetime ---- */
 
 /**
  * agg_msg_alloc - memory for one message to send
@@ -217,9 +216,7 @@ void agg_conn_set_state(struct agg_conn *c, enum agg_conn_state state)
 	spin_unlock(&c->lock);
 }
 
-/* ------------------------------------------------------------------ *
- * Socket
- * ------------------------------------------------------------------ */
+/* ---- Socket ---- */
 
 static void agg_conn_sk_data_ready(struct sock *sk)
 {
@@ -368,7 +365,7 @@ void agg_conn_open(struct agg_conn *c, unsigned int cand)
  */
 void agg_conn_accept(struct agg_listener *l, struct socket *sock)
 {
-	struct agg_conn *c = agg_conn_alloc(), *oldest = NULL;
+	struct agg_conn *c = agg_conn_alloc(), *oldest;
 
 	if (!c) {
 		sock_release(sock);
@@ -380,14 +377,14 @@ void agg_conn_accept(struct agg_listener *l, struct socket *sock)
 	c->listener = l;
 	kref_get(&c->ref);
 
-	mutex_lock(&c->setup);
-	agg_conn_attach_sock(c, sock, l->old_data_ready);
-	mutex_unlock(&c->setup);
-
 	/*
+	 * Once the callbacks are there it may come to anything, also to its end:
+	 * it must be on the list before, and close_work waits for the mutex.
+	 *
 	 * Strangers cannot keep others out for long: the oldest one that has
 	 * not introduced itself makes room.
 	 */
+	mutex_lock(&c->setup);
 	spin_lock(&agg_sess_lock);
 	if (l->nr_pending >= AGG_CONN_MAX_PENDING) {
 		oldest = list_first_entry(&l->pending, struct agg_conn, pending);
@@ -399,6 +396,8 @@ void agg_conn_accept(struct agg_listener *l, struct socket *sock)
 	list_add_tail(&c->pending, &l->pending);
 	l->nr_pending++;
 	spin_unlock(&agg_sess_lock);
+	agg_conn_attach_sock(c, sock, l->old_data_ready);
+	mutex_unlock(&c->setup);
 
 	agg_conn_timer_set(c, AGG_CONN_HELLO_MS);
 
@@ -453,7 +452,7 @@ static void agg_conn_farewell(struct agg_conn *c)
 
 	if (c->last_words)
 		agg_conn_say(c, buf, agg_wire_put_error(buf, sizeof(buf), 0, &e));
-	else if (c->err == -ESHUTDOWN && c->state == AGG_CONN_UP)
+	else if (c->err == -ENOTCONN && c->state == AGG_CONN_UP)
 		agg_conn_say(c, buf, agg_wire_put_empty(buf, sizeof(buf), AGG_WIRE_BYE, 0, 0));
 }
 
@@ -513,9 +512,7 @@ static void agg_conn_close_work(struct work_struct *work)
 	agg_conn_put(c);
 }
 
-/* ------------------------------------------------------------------ *
- * Sending
- * ------------------------------------------------------------------ */
+/* ---- Sending ---- */
 
 /**
  * agg_conn_send - queue a message
@@ -745,9 +742,7 @@ static void agg_conn_tx_work(struct work_struct *work)
 	spin_unlock(&c->lock);
 }
 
-/* ------------------------------------------------------------------ *
- * Receiving
- * ------------------------------------------------------------------ */
+/* ---- Receiving ---- */
 
 /* The socket has come to a state that is not CONNECTING any more, or has it? */
 static bool agg_conn_connected(struct agg_conn *c)
@@ -837,9 +832,7 @@ static void agg_conn_rx_work(struct work_struct *work)
 	spin_unlock(&c->lock);
 }
 
-/* ------------------------------------------------------------------ *
- * Timer
- * ------------------------------------------------------------------ */
+/* ---- Timer ---- */
 
 static void agg_conn_keepalive(struct agg_conn *c)
 {
@@ -851,7 +844,8 @@ static void agg_conn_keepalive(struct agg_conn *c)
 		agg_conn_timer_set(c, 1000);
 		return;
 	}
-	period = msecs_to_jiffies(ms);
+	/* Bounded, so that no sum below overflows. */
+	period = msecs_to_jiffies(min(ms, AGG_KEEPALIVE_MAX_MS));
 
 	if (READ_ONCE(c->pinging)) {
 		due = c->ping_at + 2 * period;

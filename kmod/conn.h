@@ -222,7 +222,7 @@ enum agg_conn_state {
  * @pending: listener->pending until established
  * @sess: NULL until an accepted connection's HELLO named the device
  * @peer: of a connection we opened
- * @err: why it ended, 0 = open
+ * @err: why it ended, 0 = open; -ENOTCONN = by us, -ESHUTDOWN = by the other side
  * @lock: @state, @closing, @txq, @reqs and the flags beside them
  * @transcript: HELLO, CHALLENGE and the reply as sent, for authentication
  * @asked: rkey -> told to the other side
@@ -304,7 +304,6 @@ void agg_listener_count(struct agg_listener *l, enum agg_counter c);
 
 #define AGG_GID_STR	48
 const char *agg_gid_str(char *buf, const union ib_gid *gid);
-const char *agg_sess_strerror(int err);
 
 /* peer.c */
 int agg_peer_addr(struct agg_peer *peer, unsigned int cand, struct sockaddr_storage *local,

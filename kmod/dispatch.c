@@ -31,14 +31,11 @@ struct agg_req {
 	struct list_head chain;
 	struct agg_conn *conn;
 	u8 type;
-	bool refuse;		/* too many already */
 	u32 id;
 	struct agg_wire_attach m;
 };
 
-/* ------------------------------------------------------------------ *
- * Ending with a reason
- * ------------------------------------------------------------------ */
+/* ---- Ending with a reason ---- */
 
 /**
  * agg_conn_count - count an event of a connection at its device
@@ -154,9 +151,7 @@ void agg_conn_refuse(struct agg_conn *c, u16 code, u32 id)
 	agg_conn_timer_set(c, AGG_CONN_DRAIN_MS);
 }
 
-/* ------------------------------------------------------------------ *
- * Calls: we ask
- * ------------------------------------------------------------------ */
+/* ---- Calls: we ask ---- */
 
 /**
  * agg_conn_attach - send ATTACH and wait for the reply
@@ -250,53 +245,53 @@ void agg_conn_fail_calls(struct agg_conn *c)
 	xa_unlock(&c->calls);
 }
 
-/* ------------------------------------------------------------------ *
- * Requests: we are asked
- * ------------------------------------------------------------------ */
+/* ---- Requests: we are asked ---- */
+
+static void agg_conn_reply(struct agg_conn *c, const struct agg_wire_attach *m, u32 id,
+			   struct agg_wire_attach *resp)
+{
+	struct agg_msg *msg;
+	int len;
+
+	/* Who answers whom is not the handler's to say. */
+	resp->kind = m->kind;
+	resp->instance_src = c->sess->dev->instance;
+	resp->instance_dst = m->instance_src;
+	resp->sqpn = m->dqpn;
+	resp->dqpn = m->sqpn;
+	memcpy(resp->sgid, m->dgid, sizeof(resp->sgid));
+	memcpy(resp->dgid, m->sgid, sizeof(resp->dgid));
+
+	msg = agg_msg_alloc(AGG_ATTACH_LEN, GFP_KERNEL);
+	if (!msg)
+		return;		/* the asker times out and asks again */
+	len = agg_wire_put_attach(msg->data, AGG_ATTACH_LEN, AGG_WIRE_ATTACH, AGG_WIRE_F_REPLY,
+				  id, resp);
+	if (WARN_ON_ONCE(len < 0)) {
+		kfree(msg);
+		return;
+	}
+	msg->len = len;
+	if (agg_conn_send(c, msg) == -ENOBUFS)
+		agg_conn_fail(c, -ENOBUFS);
+}
 
 static void agg_req_attach(struct agg_req *req, struct agg_dev *dev)
 {
 	const struct agg_wire_attach *m = &req->m;
 	struct agg_wire_attach resp = {
-		.kind = m->kind,
-		.status = AGG_WIRE_REFUSED,
+		.status = AGG_WIRE_GONE,
 		.cookie_dst = m->cookie_src,
 		.cookie_src = m->cookie_dst,
 		.epoch = m->epoch,
 		.slane = AGG_WIRE_LANE_NONE,
 		.dlane = AGG_WIRE_LANE_NONE,
 	};
-	struct agg_msg *msg;
-	int len;
 
 	/* failover.md rule 2: what was meant for another instance is not for us. */
-	if (req->refuse)
-		resp.status = AGG_WIRE_BUSY;
-	else if (m->instance_dst && m->instance_dst != dev->instance)
-		resp.status = AGG_WIRE_GONE;
-	else
+	if (!m->instance_dst || m->instance_dst == dev->instance)
 		agg_attach_rx(dev, m, &resp);
-
-	/* Who answers whom is not the handler's to say. */
-	resp.instance_src = dev->instance;
-	resp.instance_dst = m->instance_src;
-	resp.sqpn = m->dqpn;
-	resp.dqpn = m->sqpn;
-	memcpy(resp.sgid, m->dgid, sizeof(resp.sgid));
-	memcpy(resp.dgid, m->sgid, sizeof(resp.dgid));
-
-	msg = agg_msg_alloc(AGG_ATTACH_LEN, GFP_KERNEL);
-	if (!msg)
-		return;		/* the asker times out and asks again */
-	len = agg_wire_put_attach(msg->data, AGG_ATTACH_LEN, AGG_WIRE_ATTACH, AGG_WIRE_F_REPLY,
-				  req->id, &resp);
-	if (WARN_ON_ONCE(len < 0)) {
-		kfree(msg);
-		return;
-	}
-	msg->len = len;
-	if (agg_conn_send(req->conn, msg) == -ENOBUFS)
-		agg_conn_fail(req->conn, -ENOBUFS);
+	agg_conn_reply(req->conn, m, req->id, &resp);
 }
 
 static bool agg_req_is_ask(const struct agg_req *req)
@@ -354,6 +349,11 @@ static bool agg_req_same(const struct agg_req *a, const struct agg_req *b)
 static int agg_conn_request(struct agg_conn *c, const struct agg_wire_hdr *hdr, const u8 *msg,
 			    size_t len)
 {
+	struct agg_wire_attach busy = {
+		.status = AGG_WIRE_BUSY,
+		.slane = AGG_WIRE_LANE_NONE,
+		.dlane = AGG_WIRE_LANE_NONE,
+	};
 	struct agg_req *req, *first;
 
 	req = kzalloc(sizeof(*req), GFP_KERNEL);
@@ -368,19 +368,26 @@ static int agg_conn_request(struct agg_conn *c, const struct agg_wire_hdr *hdr, 
 		return -EPROTO;
 	}
 
+	req->type = hdr->type;
+	req->id = hdr->id;
+	/* nr_asks grows here only. */
+	if (agg_req_is_ask(req) && READ_ONCE(c->nr_asks) >= AGG_CONN_MAX_ASKS) {
+		agg_conn_reply(c, &req->m, req->id, &busy);
+		kfree(req);
+		return 0;
+	}
+
 	INIT_WORK(&req->work, agg_req_work);
 	INIT_LIST_HEAD(&req->chain);
 	kref_get(&c->ref);
 	req->conn = c;
-	req->type = hdr->type;
-	req->id = hdr->id;
 
 	/* Stop cancels this work before it waits for active to become 0. */
 	atomic_inc(&c->sess->active);
 
 	spin_lock(&c->lock);
 	if (agg_req_is_ask(req))
-		req->refuse = c->nr_asks++ >= AGG_CONN_MAX_ASKS;
+		c->nr_asks++;
 	else
 		c->nr_reqs++;
 	list_for_each_entry(first, &c->reqs, node) {
@@ -396,14 +403,12 @@ static int agg_conn_request(struct agg_conn *c, const struct agg_wire_hdr *hdr, 
 	return 0;
 }
 
-/* ------------------------------------------------------------------ *
- * Receiving
- * ------------------------------------------------------------------ */
+/* ---- Receiving ---- */
 
 static int agg_conn_error(struct agg_conn *c, const u8 *msg, size_t len)
 {
 	static const int errs[] = {
-		[AGG_WIRE_ERR_VERSION]	 = -EPROTONOSUPPORT,
+		[AGG_WIRE_ERR_VERSION]	 = -ENOPROTOOPT,
 		[AGG_WIRE_ERR_NO_DEVICE] = -ENXIO,
 		[AGG_WIRE_ERR_AUTH]	 = -EACCES,
 		[AGG_WIRE_ERR_NEED_AUTH] = -ENOKEY,
@@ -549,8 +554,8 @@ int agg_conn_rx_msg(struct agg_conn *c, const struct agg_wire_hdr *hdr, const u8
 			return 0;
 		}
 		if (agg_conn_outbound(c) && c->state == AGG_CONN_HELLO_SENT) {
-			agg_conn_fail(c, -EPROTONOSUPPORT);
-			return -EPROTONOSUPPORT;
+			agg_conn_fail(c, -ENOPROTOOPT);
+			return -ENOPROTOOPT;
 		}
 		agg_conn_bad(c, "other protocol version");
 		return -EPROTO;

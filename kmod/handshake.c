@@ -28,9 +28,7 @@
 static const char agg_label_asker[] = "rdma_agg asker";
 static const char agg_label_owner[] = "rdma_agg owner";
 
-/* ------------------------------------------------------------------ *
- * Pre-shared key
- * ------------------------------------------------------------------ */
+/* ---- Pre-shared key ---- */
 
 static void agg_psk_release(struct kref *ref)
 {
@@ -146,9 +144,7 @@ bool agg_session_has_psk(struct agg_dev *dev)
 	return has;
 }
 
-/* ------------------------------------------------------------------ *
- * Both sides
- * ------------------------------------------------------------------ */
+/* ---- Both sides ---- */
 
 /**
  * agg_sess_lanes - the lane table as it is told to peers
@@ -334,9 +330,7 @@ void agg_hello_start(struct agg_conn *c)
 		agg_conn_fail(c, err);
 }
 
-/* ------------------------------------------------------------------ *
- * Accepting side
- * ------------------------------------------------------------------ */
+/* ---- Accepting side ---- */
 
 static void agg_hello_accepted(struct agg_conn *c)
 {
@@ -469,9 +463,7 @@ static int agg_hello_auth(struct agg_conn *c, const struct agg_wire_hdr *hdr, co
 	return 0;
 }
 
-/* ------------------------------------------------------------------ *
- * Asking side
- * ------------------------------------------------------------------ */
+/* ---- Asking side ---- */
 
 static int agg_hello_established(struct agg_conn *c)
 {
@@ -480,8 +472,8 @@ static int agg_hello_established(struct agg_conn *c)
 	c->instance = hello->lanes.instance;
 	agg_conn_set_state(c, AGG_CONN_UP);
 	if (!agg_peer_conn_up(c->peer, c, hello)) {
-		agg_conn_fail(c, -ESHUTDOWN);
-		return -ESHUTDOWN;
+		agg_conn_fail(c, -ENOTCONN);
+		return -ENOTCONN;
 	}
 	agg_conn_timer_set(c, 1000);
 	agg_hello_free(c);
@@ -495,6 +487,7 @@ static int agg_hello_reply(struct agg_conn *c, const u8 *msg, size_t len)
 
 	/* With a key, only after its challenge; and once. */
 	if (c->psk && c->state == AGG_CONN_HELLO_SENT) {
+		agg_conn_count(c, AGG_CNT_SESSION_REJECT);
 		agg_conn_fail(c, -EKEYREJECTED);
 		return -EKEYREJECTED;
 	}

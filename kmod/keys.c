@@ -77,9 +77,7 @@ void agg_keys_init(struct agg_keys *keys)
 	INIT_DELAYED_WORK(&keys->reap_work, agg_keys_reap_work);
 }
 
-/* ------------------------------------------------------------------ *
- * Under the lock
- * ------------------------------------------------------------------ */
+/* ---- Under the lock ---- */
 
 static void agg_keys_drop(struct agg_keys *keys, struct agg_key *k)
 {
@@ -202,9 +200,7 @@ static void agg_keys_evict(struct agg_keys *keys)
 	}
 }
 
-/* ------------------------------------------------------------------ *
- * Asking
- * ------------------------------------------------------------------ */
+/* ---- Asking ---- */
 
 static int agg_key_lane(const struct agg_key *k, u8 lane, u32 *lane_rkey)
 {
@@ -603,9 +599,7 @@ void agg_keys_destroy(struct agg_keys *keys)
 	}
 }
 
-/* ------------------------------------------------------------------ *
- * The owner's side
- * ------------------------------------------------------------------ */
+/* ---- The owner's side ---- */
 
 /* Under the array's lock, which puts replies and notices in order. */
 static void agg_keys_notice(struct agg_conn *c, u32 rkey)

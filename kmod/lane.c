@@ -514,6 +514,7 @@ static int agg_lane_publish(struct agg_lane *lane, int rail, struct netlink_ext_
 	dev->nr_lanes++;
 	kref_get(&lane->ref);
 	rcu_assign_pointer(dev->lanes[i], lane);
+	agg_nl_lane_event(lane, lane->state, lane->state);
 out:
 	mutex_unlock(&dev->lanes_lock);
 	return err;
@@ -614,6 +615,7 @@ static void agg_lane_remove(struct agg_lane *lane)
 	spin_unlock_irq(&lane->qps_lock);
 	rcu_assign_pointer(dev->lanes[lane->id], NULL);
 	dev->nr_lanes--;
+	agg_nl_lane_event(lane, lane->state, lane->state);
 	mutex_unlock(&dev->lanes_lock);
 
 	ib_unregister_event_handler(&lane->event_handler);

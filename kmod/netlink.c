@@ -33,6 +33,11 @@ SAME_NUMBERS(QP);
 SAME_NUMBERS(STAT);
 SAME_NUMBERS(PARAM);
 
+/* And those that have notices about objects, the event. */
+static_assert(RDMA_AGG_A_DEV_EVENT == (int)RDMA_AGG_A_LANE_EVENT);
+static_assert(RDMA_AGG_A_DEV_EVENT == (int)RDMA_AGG_A_PEER_EVENT);
+static_assert(RDMA_AGG_A_DEV_EVENT == (int)RDMA_AGG_A_QP_EVENT);
+
 /* ---- Who is meant ---- */
 
 /* The device a request names, held; or an error, explained. */

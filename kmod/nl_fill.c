@@ -23,7 +23,7 @@ static void *agg_nl_start(const struct agg_nl_msg *msg)
 	return genlmsg_put(msg->skb, msg->portid, msg->seq, &agg_nl_family, msg->flags, msg->cmd);
 }
 
-/* Name and index have the same numbers in all sets (nl_event.c sees to it). */
+/* Name and index have the same numbers in all sets (netlink.c sees to it). */
 static int agg_nl_put_dev(const struct agg_nl_msg *msg, struct agg_dev *dev)
 {
 	if (nla_put_u32(msg->skb, RDMA_AGG_A_DEV_DEV_INDEX, dev->ibdev.index) ||

@@ -19,9 +19,7 @@
 #include "conn.h"
 #include "trace.h"
 
-/* ------------------------------------------------------------------ *
- * Lifetime
- * ------------------------------------------------------------------ */
+/* ---- Lifetime ---- */
 
 static void agg_peer_release(struct kref *ref)
 {
@@ -141,7 +139,7 @@ static void agg_peer_teardown(struct agg_peer *peer)
 		kref_get(&c->ref);
 	spin_unlock(&peer->lock);
 	if (c) {
-		agg_conn_close_sync(c, -ESHUTDOWN);
+		agg_conn_close_sync(c, -ENOTCONN);
 		agg_conn_put(c);
 	}
 
@@ -187,9 +185,7 @@ static void agg_peer_idle_work(struct work_struct *work)
 		agg_peer_teardown(peer);
 }
 
-/* ------------------------------------------------------------------ *
- * Attempts
- * ------------------------------------------------------------------ */
+/* ---- Attempts ---- */
 
 static void agg_gid_addr(const u8 *gid, u16 port, struct sockaddr_storage *ss)
 {
@@ -358,7 +354,7 @@ static void agg_peer_log(struct agg_peer *peer, int err)
 	case -EACCES:
 	case -ENOKEY:
 	case -EKEYREJECTED:
-	case -EPROTONOSUPPORT:
+	case -ENOPROTOOPT:
 	case -ENXIO:
 	case -EBUSY:
 		pr_warn_ratelimited("%s: peer %s refused: %s\n", dev_name(&dev->ibdev.dev), gid,
@@ -377,7 +373,7 @@ static bool agg_peer_refused(int err)
 	case -EACCES:
 	case -ENOKEY:
 	case -EKEYREJECTED:
-	case -EPROTONOSUPPORT:
+	case -ENOPROTOOPT:
 	case -ENXIO:
 	case -EBUSY:
 		return true;
@@ -487,7 +483,7 @@ void agg_peer_conn_down(struct agg_peer *peer, struct agg_conn *c, int err)
 		peer->backoff_ms = AGG_PEER_BACKOFF_MIN_MS;
 		if (agg_peer_needed(peer))
 			agg_peer_schedule(peer, agg_peer_jitter(peer->backoff_ms));
-		if (err != -ESHUTDOWN && err != -ECONNABORTED && peer->users)
+		if (err != -ESHUTDOWN && err != -ECONNABORTED && !peer->dead && peer->users)
 			agg_peer_log(peer, err);
 	} else if (!peer->dead) {
 		if (!peer->cand || agg_peer_refused(err))
@@ -627,9 +623,7 @@ void agg_peer_want(struct agg_peer *peer)
 	spin_unlock(&peer->lock);
 }
 
-/* ------------------------------------------------------------------ *
- * Interface
- * ------------------------------------------------------------------ */
+/* ---- Interface ---- */
 
 static struct agg_peer *agg_peer_alloc(struct agg_session_dev *sess, const union ib_gid *sgid,
 				       const union ib_gid *dgid)
@@ -755,9 +749,12 @@ static bool agg_peer_settled(struct agg_peer *peer, u32 seq, int *err)
  * Returns at once if there is one. Otherwise an attempt that begins after the
  * call decides, so an old failure is never reported again.
  *
+ * What is returned may go to an application: never -EPROTONOSUPPORT, which
+ * uverbs keeps for itself and warns of.
+ *
  * Context: process, sleeps; killable.
  * Return: 0; -EACCES wrong pre-shared key, -ENOKEY we have none and the peer
- * requires it, -EKEYREJECTED the reverse; -EPROTONOSUPPORT other version;
+ * requires it, -EKEYREJECTED the reverse; -ENOPROTOOPT other version;
  * -ENXIO no agg device with that GID there; -EBUSY; -ECONNREFUSED,
  * -EHOSTUNREACH, -ENETUNREACH and others as the socket gives them; -ETIMEDOUT;
  * -ENOTCONN if the device stops; -EINTR if killed.

@@ -300,6 +300,7 @@ static void agg_qp_to_reset(struct agg_qp *qp)
 	qp->sq.issue = prod;
 	qp->sq.cons = prod;
 	qp->sq.block = AGG_SQ_RUN;
+	qp->sq.reads = 0;
 	qp->sq.rnr_exceeded = false;
 	WRITE_ONCE(qp->sq.ring->buf->consumer_index, prod);
 	spin_unlock_irq(&qp->sq.lock);
@@ -516,9 +517,9 @@ static int agg_qp_move(struct agg_qp *qp, enum ib_qp_state cur, enum ib_qp_state
  * INIT to RTR agrees with the peer's module on the lanes, within
  * connect_timeout.
  *
- * Context: process. Return: 0 or -errno; for RTR -ETIMEDOUT, -ECONNREFUSED,
- * -EHOSTUNREACH, -EACCES, ... of the session, -ENOENT: the peer has no such
- * QP, -EADDRINUSE: it talks to another one, -ENETUNREACH: no lane in common.
+ * Context: process. Return: 0 or -errno; for RTR those of agg_peer_connect(),
+ * -ENOENT: the peer has no such QP, -EADDRINUSE: it talks to another one,
+ * -ENETUNREACH: no lane in common.
  */
 int agg_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct ib_udata *udata)
 {

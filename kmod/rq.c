@@ -95,20 +95,38 @@ static void agg_rq_flush_ring(struct agg_qp *qp)
 	}
 }
 
+/* May receives go to the lane now? */
+static bool agg_rq_open(const struct agg_qp *qp)
+{
+	const struct agg_lqp *lqp = qp->lqp;
+
+	return lqp && !lqp->stopped && lqp->state >= IB_QPS_INIT &&
+	       !test_bit(AGG_QPF_ERROR, &qp->flags);
+}
+
 /*
- * While the lane has a receive its completion brings us back. With none there
- * and none here only the trap can.
+ * Who brings us back? While the lane has a receive, its completion does. With
+ * none there and none here only the trap can. And a receive that was posted
+ * since the ring was looked at must not be left to either.
  */
-static bool agg_rq_dry(struct agg_qp *qp)
+static void agg_rq_settle(struct agg_qp *qp)
 {
 	struct agg_rq *rq = &qp->rq;
-	bool dry = rq->cons == rq->fwd && !agg_rq_pending(rq) && qp->state >= IB_QPS_RTR;
 
-	if (!dry)
+	lockdep_assert_held(&rq->lock);
+
+	if (rq->cons != rq->fwd || qp->state < IB_QPS_RTR) {
 		rq->dry_since = 0;
-	else if (!rq->dry_since)
-		rq->dry_since = ktime_get_ns();
-	return dry;
+	} else if (agg_rq_pending(rq)) {
+		rq->dry_since = 0;
+		/* Else who opens the way runs the engine. */
+		if (agg_rq_open(qp) || qp->state == IB_QPS_ERR)
+			agg_qp_kick(qp);
+	} else {
+		if (!rq->dry_since)
+			rq->dry_since = ktime_get_ns();
+		agg_qp_want_trap(qp);
+	}
 }
 
 /**
@@ -133,8 +151,7 @@ void agg_rq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 	if (wc->wr_id == AGG_WR_MARK) {
 		if (qp->state == IB_QPS_ERR)
 			agg_rq_flush_ring(qp);
-		if (agg_rq_dry(qp))
-			agg_qp_want_trap(qp);
+		agg_rq_settle(qp);
 		/* The last touch of @lqp and @qp, see agg_sq_marked(). */
 		complete(&lqp->rq_idle);
 		spin_unlock_irqrestore(&rq->lock, flags);
@@ -236,8 +253,7 @@ static bool agg_rq_batch(struct agg_qp *qp)
 
 	lockdep_assert_held(&rq->lock);
 
-	if (!lqp || lqp->stopped || lqp->state < IB_QPS_INIT ||
-	    test_bit(AGG_QPF_ERROR, &qp->flags))
+	if (!agg_rq_open(qp))
 		return false;
 
 	room = lqp->rq_depth - (rq->fwd - rq->cons);
@@ -283,8 +299,8 @@ static bool agg_rq_batch(struct agg_qp *qp)
 void agg_rq_run(struct agg_qp *qp)
 {
 	struct agg_rq *rq = &qp->rq;
-	bool more, dry = false;
 	unsigned long flags;
+	bool more;
 
 	do {
 		spin_lock_irqsave(&rq->lock, flags);
@@ -292,12 +308,9 @@ void agg_rq_run(struct agg_qp *qp)
 		if (unlikely(qp->state == IB_QPS_ERR))
 			agg_rq_flush_ring(qp);
 		if (!more)
-			dry = agg_rq_dry(qp);
+			agg_rq_settle(qp);
 		spin_unlock_irqrestore(&rq->lock, flags);
 	} while (more);
-
-	if (dry)
-		agg_qp_want_trap(qp);
 }
 
 /**

@@ -29,9 +29,7 @@ struct workqueue_struct *agg_sess_wq;
 struct workqueue_struct *agg_req_wq;
 struct workqueue_struct *agg_ask_wq;
 
-/* ------------------------------------------------------------------ *
- * Helpers
- * ------------------------------------------------------------------ */
+/* ---- Helpers ---- */
 
 /**
  * agg_gid_str - a GID as a person writes it
@@ -66,7 +64,7 @@ const char *agg_sess_strerror(int err)
 		return "the peer requires a pre-shared key";
 	case -EKEYREJECTED:
 		return "the peer has no pre-shared key";
-	case -EPROTONOSUPPORT:
+	case -ENOPROTOOPT:
 		return "other protocol version";
 	case -ENXIO:
 		return "no agg device has this address there";
@@ -238,9 +236,7 @@ void agg_sess_reset(struct agg_session_dev *sess, int err)
 	spin_unlock(&sess->lock);
 }
 
-/* ------------------------------------------------------------------ *
- * Listeners
- * ------------------------------------------------------------------ */
+/* ---- Listeners ---- */
 
 static void agg_listener_release(struct kref *ref)
 {
@@ -393,7 +389,7 @@ static void agg_listener_close(struct agg_listener *l)
 		spin_unlock(&agg_sess_lock);
 		if (!c)
 			break;
-		agg_conn_close_sync(c, -ESHUTDOWN);
+		agg_conn_close_sync(c, -ENOTCONN);
 		agg_conn_put(c);
 	}
 	agg_listener_put_ref(l);
@@ -472,9 +468,7 @@ static void agg_listener_unuse(struct agg_listener *l)
 	mutex_unlock(&agg_listen_mutex);
 }
 
-/* ------------------------------------------------------------------ *
- * Devices
- * ------------------------------------------------------------------ */
+/* ---- Devices ---- */
 
 /**
  * agg_session_dev_start - begin to listen for peers of a device
@@ -618,7 +612,7 @@ void agg_session_dev_stop(struct agg_dev *dev)
 		spin_unlock(&sess->lock);
 		if (!c)
 			break;
-		agg_conn_close_sync(c, -ESHUTDOWN);
+		agg_conn_close_sync(c, -ENOTCONN);
 		agg_conn_put(c);
 	}
 
@@ -762,10 +756,10 @@ int agg_session_init(void)
 	agg_sess_wq = alloc_workqueue("rdma_agg_sess", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!agg_sess_wq)
 		return -ENOMEM;
-	agg_req_wq = alloc_workqueue("rdma_agg_req", WQ_UNBOUND, 0);
+	agg_req_wq = alloc_workqueue("rdma_agg_req", WQ_UNBOUND, WQ_MAX_ACTIVE);
 	if (!agg_req_wq)
 		goto err_sess;
-	agg_ask_wq = alloc_workqueue("rdma_agg_ask", WQ_UNBOUND, 0);
+	agg_ask_wq = alloc_workqueue("rdma_agg_ask", WQ_UNBOUND, WQ_MAX_ACTIVE);
 	if (!agg_ask_wq)
 		goto err_req;
 	return 0;

@@ -25,6 +25,7 @@ struct agg_peer *agg_peer_get(struct agg_dev *dev, const union ib_gid *sgid,
 			      const union ib_gid *dgid);
 void agg_peer_put(struct agg_peer *peer);
 int agg_peer_connect(struct agg_peer *peer, unsigned int timeout_ms);
+const char *agg_sess_strerror(int err);
 bool agg_peer_lane(struct agg_peer *peer, u8 id, struct agg_wire_lane *out);
 unsigned int agg_peer_lanes(struct agg_peer *peer, struct agg_wire_lane *out, unsigned int max);
 int agg_peer_attach(struct agg_peer *peer, const struct agg_wire_attach *req,

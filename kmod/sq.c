@@ -100,6 +100,12 @@ static bool agg_sq_cqe(struct agg_qp *qp, const struct agg_send_slot *slot,
 	return agg_cq_post(qp->scq, &wc, status != IB_WC_SUCCESS);
 }
 
+static bool agg_opcode_reads(u8 opcode)
+{
+	return opcode == IB_WR_RDMA_READ || opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
+	       opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 /* The oldest request is done. */
 static bool agg_sq_retire(struct agg_qp *qp, enum ib_wc_status status, u32 vendor_err)
 {
@@ -107,6 +113,8 @@ static bool agg_sq_retire(struct agg_qp *qp, enum ib_wc_status status, u32 vendo
 	struct agg_send_slot slot = sq->slots[sq->cons & sq->ring->mask];
 
 	sq->cons++;
+	if (agg_opcode_reads(slot.opcode))
+		sq->reads--;
 	/* Pairs with the application's load-acquire: the element is free. */
 	smp_store_release(&sq->ring->buf->consumer_index, sq->cons & sq->ring->mask);
 	if (status == IB_WC_SUCCESS && !slot.signaled)
@@ -346,7 +354,7 @@ static bool agg_sq_rkey(struct agg_qp *qp, struct agg_lqp *lqp, u32 rkey, u64 le
 
 enum agg_take {
 	AGG_TAKE_OK,
-	AGG_TAKE_WAIT,		/* for a remote key */
+	AGG_TAKE_WAIT,		/* for a remote key, or behind a fence */
 	AGG_TAKE_BAD,		/* sq->fail_status says why */
 };
 
@@ -379,6 +387,14 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 				   IB_SEND_INLINE | IB_SEND_IP_CSUM))
 		return AGG_TAKE_BAD;
 
+	/*
+	 * The fence is kept here, not by the lane: soft-RoCE stops for ever when
+	 * it must repeat a fenced request after later READs have gone out. The
+	 * completion of what is waited for runs the engine again.
+	 */
+	if ((wqe->wr.send_flags & IB_SEND_FENCE) && sq->reads)
+		return AGG_TAKE_WAIT;
+
 	memset(&w->atomic, 0, sizeof(w->atomic));
 	switch (wqe->wr.opcode) {
 	case IB_WR_SEND_WITH_IMM:
@@ -408,7 +424,7 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 		return AGG_TAKE_BAD;
 	}
 	w->wr.opcode = wqe->wr.opcode;
-	w->wr.send_flags = wqe->wr.send_flags & (IB_SEND_FENCE | IB_SEND_SOLICITED);
+	w->wr.send_flags = wqe->wr.send_flags & IB_SEND_SOLICITED;
 
 	if (wqe->wr.send_flags & IB_SEND_INLINE) {
 		/* Only what carries data outwards can have it inline. */
@@ -458,6 +474,8 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 	w->wr.wr_id = sq->issue;
 	if (slot->signaled || test_bit(AGG_QPF_RNR_WATCH, &qp->flags))
 		w->wr.send_flags |= IB_SEND_SIGNALED;
+	if (agg_opcode_reads(slot->opcode))
+		sq->reads++;
 	return AGG_TAKE_OK;
 }
 
@@ -466,6 +484,8 @@ static void agg_sq_fail_head(struct agg_qp *qp)
 {
 	struct agg_sq *sq = &qp->sq;
 
+	/* It was never counted as a READ under way. */
+	sq->slots[sq->issue & sq->ring->mask].opcode = IB_WR_SEND;
 	sq->issue++;
 	if (!agg_sq_retire(qp, sq->fail_status, 0))
 		agg_qp_fatal(qp);

@@ -29,9 +29,7 @@ struct writer {
 	bool bad;
 };
 
-/* ------------------------------------------------------------------ *
- * Cursors
- * ------------------------------------------------------------------ */
+/* ---- Cursors ---- */
 
 static const u8 *rd_skip(struct reader *r, size_t n)
 {
@@ -140,9 +138,7 @@ static void wr_bytes(struct writer *w, const void *from, size_t n)
 	w->left -= n;
 }
 
-/* ------------------------------------------------------------------ *
- * Header
- * ------------------------------------------------------------------ */
+/* ---- Header ---- */
 
 static struct writer wr_begin(u8 *buf, size_t size, u8 type, u8 flags, u32 id)
 {
@@ -238,9 +234,7 @@ int agg_wire_put_empty(u8 *buf, size_t size, u8 type, u8 flags, u32 id)
 	return wr_end(&w);
 }
 
-/* ------------------------------------------------------------------ *
- * HELLO, LANE
- * ------------------------------------------------------------------ */
+/* ---- HELLO, LANE ---- */
 
 static void wr_lanes(struct writer *w, const struct agg_wire_lanes *m)
 {
@@ -406,9 +400,7 @@ int agg_wire_get_lanes(const u8 *msg, size_t len, struct agg_wire_lanes *m)
 	return rd_end(&r);
 }
 
-/* ------------------------------------------------------------------ *
- * CHALLENGE, AUTH, ERROR
- * ------------------------------------------------------------------ */
+/* ---- CHALLENGE, AUTH, ERROR ---- */
 
 /**
  * agg_wire_put_challenge - encode CHALLENGE
@@ -518,9 +510,7 @@ int agg_wire_get_error(const u8 *msg, size_t len, struct agg_wire_error *m)
 	return rd_end(&r);
 }
 
-/* ------------------------------------------------------------------ *
- * ATTACH, DETACH
- * ------------------------------------------------------------------ */
+/* ---- ATTACH, DETACH ---- */
 
 /**
  * agg_wire_put_attach - encode ATTACH, its reply, or DETACH
@@ -614,9 +604,7 @@ int agg_wire_get_attach(const u8 *msg, size_t len, struct agg_wire_attach *m)
 	return rd_end(&r);
 }
 
-/* ------------------------------------------------------------------ *
- * KEY, KEY_GONE
- * ------------------------------------------------------------------ */
+/* ---- KEY, KEY_GONE ---- */
 
 /**
  * agg_wire_put_key - encode KEY or its reply
