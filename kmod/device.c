@@ -110,8 +110,7 @@ struct net_device *agg_dev_get_netdev(struct agg_dev *dev)
 	rcu_read_lock();
 	ndev = rcu_dereference(dev->ndev);
 	/* The reference behind dev->ndev is dropped after a grace period. */
-	if (ndev)
-		dev_hold(ndev);
+	dev_hold(ndev);
 	rcu_read_unlock();
 	return ndev;
 }

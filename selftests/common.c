@@ -317,9 +317,11 @@ void qp_connect_pair(struct dev *dev, struct ibv_qp *a, struct ibv_qp *b, const 
 bool cq_wait(struct ibv_cq *cq, struct ibv_wc *wc, unsigned int ms)
 {
 	uint64_t end = now_us() + ms * 1000ULL;
+	struct timespec pause = { .tv_nsec = 50000 };
+	unsigned int i;
 	int n;
 
-	for (;;) {
+	for (i = 0;; i++) {
 		n = ibv_poll_cq(cq, 1, wc);
 		if (n < 0)
 			die("poll_cq failed");
@@ -327,7 +329,11 @@ bool cq_wait(struct ibv_cq *cq, struct ibv_wc *wc, unsigned int ms)
 			return true;
 		if (now_us() > end)
 			return false;
-		sched_yield();
+		/* Two that only poll starve the kernel's threads of a small machine. */
+		if (i < 50)
+			sched_yield();
+		else
+			nanosleep(&pause, NULL);
 	}
 }
 

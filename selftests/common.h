@@ -133,8 +133,8 @@ void qp_connect_pair2(struct dev *da, struct ibv_qp *a, struct dev *db, struct i
 		      const struct qp_param *p);
 
 /*
- * One completion of the CQ within @ms milliseconds, by polling without a
- * system call between the polls other than sched_yield(); false: none came.
+ * One completion of the CQ within @ms milliseconds, by polling without any
+ * system call on the device; false: none came.
  */
 bool cq_wait(struct ibv_cq *cq, struct ibv_wc *wc, unsigned int ms);
 

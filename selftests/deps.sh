@@ -20,6 +20,9 @@ cache=${RDMA_AGG_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rdma_agg}
 series=${KERNELS:-6.1 6.12}
 source_series=6.12
 
+# shellcheck source=/dev/null
+. /etc/os-release	# VERSION_CODENAME
+
 die() { echo "deps.sh: $*" >&2; exit 1; }
 say() { echo "deps.sh: $*"; }
 
@@ -57,6 +60,61 @@ fetch_deb() {
 	(cd "$cache/download" && apt-get -qq -o APT::Sandbox::User=root download "$1")
 	deb=$(echo "$cache/download/$1"_*.deb)
 	deb_dir=$1_$(dpkg-deb -f "$deb" Version)
+}
+
+# foreign_apt SUITE: sets $apt_opt to the options of an apt of its own, with
+# that suite and nothing else, below the cache folder; what the machine's apt
+# knows stays as it is.  For `apt-get download` only.
+foreign_apt() {
+	local root=$cache/apt/$1 uri
+	apt_update
+	# The mirror that this machine takes its release from.
+	# shellcheck disable=SC2016 # apt's own words
+	uri=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $VERSION_CODENAME" 'Origin: Debian' | sed -n 1p)
+	[[ -n $uri ]] || return 1
+	mkdir -p "$root/lists/partial" "$root/cache/archives/partial" "$root/parts"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $1 main" > "$root/sources.list"
+	apt_opt=(-o "Dir::Etc::SourceList=$root/sources.list" -o "Dir::Etc::SourceParts=$root/parts"
+		-o "Dir::State::Lists=$root/lists" -o "Dir::Cache=$root/cache" -o APT::Sandbox::User=root
+		-o "APT::Default-Release=$1")
+	apt-get -qq "${apt_opt[@]}" update
+}
+
+# QEMU before 9.1 can corrupt the flags of an emulated processor when a memory
+# operand faults, and then the guest's kernel crashes; it is slower, too.  The
+# backports suite has a later one that runs on this release's libraries.
+need_qemu() {
+	local have major minor deb tmp name apt_opt=()
+	read -r have _ <<< "$("$here/kernels.sh" qemu any)"
+	have=$("$have" --version | sed -n '1s/.*version \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+	read -r major minor <<< "$have"
+	((major * 100 + minor < 901)) || return 0
+	say "QEMU $major.$minor is too old: taking the one of $VERSION_CODENAME-backports"
+	if ! foreign_apt "$VERSION_CODENAME-backports"; then
+		say "cannot be had; going on with QEMU $major.$minor"
+		return 0
+	fi
+	rm -rf "$cache/download/qemu"
+	mkdir -p "$cache/download/qemu" "$cache/qemu"
+	if ! (cd "$cache/download/qemu" && apt-get -qq "${apt_opt[@]}" download \
+		qemu-system-x86 qemu-system-common qemu-system-data seabios); then
+		say "cannot be had; going on with QEMU $major.$minor"
+		return 0
+	fi
+	tmp=$(mktemp -d "$cache/qemu/tmp.XXXXXX")
+	for deb in "$cache/download/qemu"/*.deb; do
+		dpkg-deb -x "$deb" "$tmp"
+	done
+	rm -rf "$tmp/usr/share/doc" "$tmp/usr/share/man"
+	if ! "$tmp/usr/bin/qemu-system-x86_64" --version > /dev/null; then
+		say "it does not run here; going on with QEMU $major.$minor"
+		rm -rf "$tmp"
+		return 0
+	fi
+	name=qemu-system-x86_$(dpkg-deb -f "$cache/download/qemu"/qemu-system-x86_*.deb Version)
+	rm -rf "${cache:?}/qemu/$name"
+	mv "$tmp" "$cache/qemu/$name"
+	rm -rf "$cache/download/qemu"
 }
 
 header_package() {
@@ -135,8 +193,9 @@ install qemu-system-x86 busybox-static iproute2 rdma-core ibverbs-utils ibverbs-
 for s in $series; do
 	need_image "$s"
 done
+need_qemu
 [[ $scope != demo ]] || exit 0
 
 install sparse shellcheck yamllint codespell perl python3-yaml python3-pyverbs rdmacm-utils \
-	libibverbs-dev librdmacm-dev ethtool procps
+	libibverbs-dev librdmacm-dev ethtool procps coccinelle python3-jsonschema clang lld llvm
 need_source

@@ -21,6 +21,9 @@ import sys
 
 import yaml
 
+# The loader in C, where there is one: ten times as fast.
+Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 INTEGERS = {
     "u8": (0, 2**8 - 1), "u16": (0, 2**16 - 1), "u32": (0, 2**32 - 1), "u64": (0, 2**64 - 1),
     "s32": (-2**31, 2**31 - 1),
@@ -36,7 +39,7 @@ def wrong(where, what):
 class Spec:
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
-            self.yaml = yaml.safe_load(file)
+            self.yaml = yaml.load(file, Loader)
         self.enums = {d["name"]: [e if isinstance(e, str) else e["name"] for e in d["entries"]]
                       for d in self.yaml["definitions"] if d["type"] == "enum"}
         self.sets = {s["name"]: {a["name"]: a for a in s["attributes"]}

@@ -6,6 +6,7 @@
 #   kernels.sh krel SPEC    the release, e.g. 6.12.117+deb12-amd64
 #   kernels.sh show SPEC    shell assignments: krel, vmlinuz, moddir, kdir
 #   kernels.sh source SPEC  the unpacked kernel source tree (see deps.sh)
+#   kernels.sh qemu any     QEMU and its first arguments; $AGG_QEMU overrides
 #
 # SPEC is a series ("6.1", "6.12"), a full release, or a folder that holds
 # `vmlinuz`, `lib/modules/RELEASE` and, to build modules, `build` (a link to
@@ -83,10 +84,26 @@ find_source() {
 	die "no source of $1; selftests/deps.sh check fetches it"
 }
 
-[[ $# -eq 2 ]] || die "usage: kernels.sh krel|show|source SPEC"
+# A QEMU of deps.sh's, newer than the distribution's, or the one in the PATH.
+find_qemu() {
+	local dir
+	if [[ -n ${AGG_QEMU:-} ]]; then
+		echo "$AGG_QEMU"
+		return
+	fi
+	for dir in $(printf '%s\n' "$cache/qemu/qemu-system-x86"_* | sort -rV); do
+		[[ -x $dir/usr/bin/qemu-system-x86_64 ]] || continue
+		echo "$dir/usr/bin/qemu-system-x86_64 -L $dir/usr/share/qemu -L $dir/usr/share/seabios"
+		return
+	done
+	echo qemu-system-x86_64
+}
+
+[[ $# -eq 2 ]] || die "usage: kernels.sh krel|show|source|qemu SPEC"
 case $1 in
 krel) find_krel "$2" ;;
 show) show "$2" ;;
 source) find_source "$2" ;;
-*) die "usage: kernels.sh krel|show|source SPEC" ;;
+qemu) find_qemu ;;
+*) die "usage: kernels.sh krel|show|source|qemu SPEC" ;;
 esac

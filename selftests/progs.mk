@@ -4,13 +4,15 @@
 # OUT is the folder of the binaries.
 
 OUT ?= ../build/selftests
-PROGS := verify
+PROGS := verify qpstate session_rtr trap rawring
 PROG_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wno-missing-field-initializers
 PROG_LIBS := -libverbs -lpthread
 
 progs: $(PROGS:%=$(OUT)/%)
 
 $(OUT)/verify: verify_plan.c verify.h
+$(OUT)/qpstate: qpstate_err.c qpstate_cq.c qpstate.h
+$(OUT)/rawring: rawring_map.c rawuv.c rawring.h rawuv.h
 $(PROGS:%=$(OUT)/%): $(OUT)/%: %.c common.c common.h
 	@mkdir -p $(OUT)
 	$(CC) $(PROG_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(LDFLAGS) $(PROG_LIBS)

@@ -5,7 +5,7 @@
 #
 #   static.sh           all
 #   static.sh NAME...   some of: build sparse checkpatch kernel-doc netlink
-#                       yamllint codespell shellcheck
+#                       coccicheck clang yamllint codespell shellcheck
 #
 # KERNELS="6.1 6.12" selects what `build` and `sparse` are run against.  With
 # AGG_RESULTS=FILE a line "ok|not|skip NAME SECONDS REASON" per check is added
@@ -16,7 +16,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/.."
 series=${KERNELS:-6.1 6.12}
 checks=("$@")
-[[ ${#checks[@]} -gt 0 ]] || checks=(build sparse checkpatch kernel-doc netlink shellcheck yamllint codespell)
+[[ ${#checks[@]} -gt 0 ]] || checks=(build sparse checkpatch kernel-doc coccicheck clang netlink shellcheck yamllint codespell)
 passed=0 failed=0 skipped=0
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -96,6 +96,36 @@ check_kernel_doc() {
 	perl "$src/scripts/kernel-doc" -none -Werror "${files[@]}"
 }
 
+# The kernel's semantic patches that can report; what `make coccicheck` runs,
+# which needs a kernel tree to stand in.
+check_coccicheck() {
+	local src script options
+	need spatch
+	src=$("$here/kernels.sh" source 6.12) || return 4
+	find "$src/scripts/coccinelle" -name '*.cocci' | sort > "$tmp/scripts"
+	while read -r script; do
+		grep -q '^virtual report' "$script" || continue
+		options=$(sed -n 's|^// *Options: *||p' "$script")
+		# shellcheck disable=SC2086 # several options
+		spatch -D report --no-show-diff --very-quiet $options --jobs "$(nproc)" \
+			--cocci-file "$script" --dir kmod 2>> "$tmp/cocci.err" || true
+	done < "$tmp/scripts" > "$tmp/cocci"
+	! grep -E ':[0-9]+' "$tmp/cocci"
+}
+
+# A second compiler sees other things.  The option of gcc that the kernel was
+# configured with and clang does not know is no finding.
+check_clang() {
+	local krel
+	need clang
+	need ld.lld
+	krel=$("$here/kernels.sh" krel "$1")
+	rm -rf "build/static/$krel-clang"
+	make -s modules KVER="$krel" BUILD="build/static/$krel-clang" LLVM=1 W=1 -j"$(nproc)" \
+		> "$tmp/clang" 2>&1 || { cat "$tmp/clang"; return 1; }
+	! grep -E -A 6 '/kmod/.*warning:' "$tmp/clang"
+}
+
 check_netlink() {
 	[[ -x selftests/gen-netlink.sh ]] || { echo "no generator"; return 4; }
 	selftests/gen-netlink.sh --check
@@ -127,25 +157,25 @@ check_yamllint() {
 		\( -name '*.yaml' -o -name '*.yml' \) -print | sort)
 	[[ ${#files[@]} -gt 0 ]] || return 0
 	# As the kernel's specs are written: a licence line first, long prose lines allowed up to 100.
-	yamllint -s -d '{extends: default, rules: {line-length: {max: 100}, document-start: {present: true},
-		comments-indentation: disable, indentation: {indent-sequences: whatever},
-		brackets: {max-spaces-inside: 1}}}' "${files[@]}"
+	yamllint -s -d '{extends: default, rules: {line-length: {max: 100}, document-start: {present: true}, '\
+'comments-indentation: disable, indentation: {indent-sequences: whatever}, '\
+'brackets: {max-spaces-inside: 1}}}' "${files[@]}"
 }
 
 check_codespell() {
 	need codespell
 	codespell -q 3 -S './build,./.git,*.o,*.cmd,./selftests/unit/corpus,*/corpus' \
-		-L 'agg,ue,inflight,te,nd,ot,ist,fo,ba,ans,hist' .
+		-L 'agg,ue,inflight,te,nd,ot,ist,fo,ba,ans,hist,parm' .
 }
 
 for check in "${checks[@]}"; do
 	case $check in
-	build | sparse)
+	build | sparse | clang)
 		for s in $series; do
 			judge "$check-$s" "check_$check" "$s"
 		done
 		;;
-	checkpatch | kernel-doc | netlink | shellcheck | yamllint | codespell)
+	checkpatch | kernel-doc | coccicheck | netlink | shellcheck | yamllint | codespell)
 		judge "$check" "check_${check//-/_}"
 		;;
 	*)

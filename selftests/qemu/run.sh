@@ -102,7 +102,8 @@ for i in "${!tests[@]}"; do
 	tests[i]=${path#"$repo"/}
 	[[ ${tests[i]} != /* ]] || die "$path is not in the repository"
 done
-command -v qemu-system-x86_64 > /dev/null || die "no QEMU; selftests/deps.sh demo installs it"
+read -ra qemu <<< "$("$here/../kernels.sh" qemu any)"
+command -v "${qemu[0]}" > /dev/null || die "no QEMU; selftests/deps.sh demo installs it"
 shell=$("$here/../kernels.sh" show "$kernel") || exit 2
 krel='' vmlinuz='' moddir='' kdir=''
 eval "$shell"
@@ -219,6 +220,10 @@ share() {	# share ID PATH [readonly]
 		-device "virtio-9p-pci,fsdev=$1,mount_tag=$1"
 }
 
+# Features that cost an emulator most and that nothing here tests: 5-level page
+# tables, vector registers beyond SSE with their state, protection keys.
+cpu=${AGG_CPU:-max,la57=off,pku=off,xsave=off,avx=off,avx2=off}
+
 # start_guest ROLE: sets $pid.
 start_guest() {
 	local role=$1 dir=$boot_out/$1 i accel=(-accel "tcg,thread=multi") speed
@@ -242,7 +247,7 @@ start_guest() {
 	[[ $guests -eq 1 ]] || nic "$role" ctl 0 1000
 	# shellcheck disable=SC2046 # words of share are wanted apart
 	# Also when this shell is killed hard its guests go.
-	setpriv --pdeathsig TERM timeout -k 5 "$timeout" qemu-system-x86_64 -M q35 -cpu "${AGG_CPU:-max}" "${accel[@]}" \
+	setpriv --pdeathsig TERM timeout -k 5 "$timeout" "${qemu[@]}" -M q35 -cpu "$cpu" "${accel[@]}" \
 		-smp "$smp" -m "$mem" -nodefaults -no-user-config -display none -no-reboot \
 		-serial "file:$dir/console" \
 		-kernel "$vmlinuz" -initrd "$scratch/initramfs.gz" \
@@ -267,6 +272,20 @@ death_reason() {
 		[[ ! -s $dir/qemu.log ]] || { echo "QEMU: $(tail -n 1 "$dir/qemu.log")"; return; }
 	done
 	echo "no answer within $timeout s"
+}
+
+# Did the emulator break a guest?  QEMU before 9.1 (deps.sh gets a later one) can lose the flags register
+# when a memory operand faults (it then holds leftovers of a computation).  A
+# register dump with bits set that no processor ever sets (31..22) proves it.
+emulator_fault() {
+	local flags
+	cat "$boot_out"/[ab]/console 2> /dev/null | grep -aoE 'EFLAGS: [0-9a-f]{8}' |
+		while read -r _ flags; do
+			if (((16#$flags & 16#ffc00000) != 0)); then
+				echo "$flags"
+				break
+			fi
+		done | grep -q .
 }
 
 # boot: one boot with what is in $boot_out/a; returns 0 when guest A ended by itself.
@@ -325,7 +344,17 @@ if [[ ${#tests[@]} -eq 0 ]]; then
 	boot_out=$out
 	mkdir -p "$out/a"
 	printf '%s\n' "$cmd" > "$out/a/cmd"
-	if boot; then
+	ended=''
+	for ((try = 0; try < 3; try++)); do
+		boot && { ended=1; break; }
+		emulator_fault || break
+		echo "# the emulator lost a guest's flags register: once more"
+		rm -f "$out"/[ab]/status
+		for dir in "$out"/[ab]; do
+			mv "$dir/console" "$dir/console.$try"
+		done
+	done
+	if [[ -n $ended ]]; then
 		rc=$(< "$out/a/status")
 	else
 		echo "run.sh: $(death_reason)"
@@ -342,7 +371,7 @@ fi
 
 left=("${tests[@]}")
 : > "$out/results"
-round=0 dead=0
+round=0 dead=0 emulator_faults=0
 while [[ ${#left[@]} -gt 0 ]]; do
 	round=$((round + 1))
 	boot_out=$out/boot$round
@@ -356,6 +385,11 @@ while [[ ${#left[@]} -gt 0 ]]; do
 	if [[ -n $ended ]]; then
 		[[ ${#left[@]} -eq 0 ]] || die "guest A left tests out"
 		break
+	fi
+	if [[ ${#left[@]} -gt 0 && $emulator_faults -lt 5 ]] && emulator_fault; then
+		emulator_faults=$((emulator_faults + 1))
+		echo "# the emulator lost a guest's flags register: $(basename "${left[0]}") once more"
+		continue
 	fi
 	reason=$(death_reason)
 	say_where

@@ -27,22 +27,23 @@ static void fuzz_die(const char *what)
 	abort();
 }
 
-/* Decode @msg as @type into @m; encode; decode; encode again: the same? */
+/* Decode @msg as @name into @m; encode; decode; encode again: the same? */
 #define FUZZ_ONE(name, m, ...)							\
 	do {									\
 		u8 one[AGG_WIRE_MAX_LEN], two[AGG_WIRE_MAX_LEN];		\
+		typeof(m) *p = &(m);						\
 		int len1, len2;							\
 										\
-		memset(&(m), 0xa5, sizeof(m));					\
-		if (agg_wire_get_##name(msg, len, &(m)))			\
+		memset(p, 0xa5, sizeof(*p));					\
+		if (agg_wire_get_##name(msg, len, p))				\
 			break;							\
-		len1 = agg_wire_put_##name(one, sizeof(one), ##__VA_ARGS__, &(m)); \
+		len1 = agg_wire_put_##name(one, sizeof(one), ##__VA_ARGS__, p);	\
 		if (len1 < 0)							\
 			fuzz_die(#name ": what was decoded cannot be encoded");	\
-		memset(&(m), 0x5a, sizeof(m));					\
-		if (agg_wire_get_##name(one, len1, &(m)))			\
+		memset(p, 0x5a, sizeof(*p));					\
+		if (agg_wire_get_##name(one, len1, p))				\
 			fuzz_die(#name ": what was encoded cannot be decoded");	\
-		len2 = agg_wire_put_##name(two, sizeof(two), ##__VA_ARGS__, &(m)); \
+		len2 = agg_wire_put_##name(two, sizeof(two), ##__VA_ARGS__, p);	\
 		if (len1 != len2 || memcmp(one, two, len1))			\
 			fuzz_die(#name ": not stable");				\
 	} while (0)
@@ -70,8 +71,10 @@ static void fuzz_msg(const u8 *msg, size_t len)
 	FUZZ_ONE(key_gone, m.key_gone);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* The name that libFuzzer calls. */
+int fuzz_one_input(const u8 *data, size_t size) __asm__("LLVMFuzzerTestOneInput");
+
+int fuzz_one_input(const u8 *data, size_t size)
 {
 	struct agg_wire_hdr hdr;
 	size_t pos = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <string.h>
 
+#include <linux/kernel.h>
+
 #include "lane_state.h"
 #include "tap.h"
 
@@ -17,7 +19,7 @@ TEST(range)
 {
 	int bad[] = { -1, N, N + 1, 31, 32, 1 << 30, -2147483647 - 1 };
 
-	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(bad); i++) {
 		for (int s = 0; s < N; s++) {
 			CHECK(!agg_lane_state_ok(s, bad[i]), "%d %d", s, bad[i]);
 			CHECK(!agg_lane_state_ok(bad[i], s), "%d %d", bad[i], s);
@@ -80,7 +82,8 @@ TEST(names)
 {
 	for (int s = 0; s < N; s++)
 		for (int t = 0; t < s; t++)
-			CHECK(strcmp(agg_lane_state_name(s), agg_lane_state_name(t)), "%d %d", s, t);
+			CHECK(strcmp(agg_lane_state_name(s), agg_lane_state_name(t)), "%d %d", s,
+			      t);
 }
 
 int main(void)

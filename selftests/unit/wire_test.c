@@ -19,9 +19,7 @@
 
 static u8 buf[2 * AGG_WIRE_MAX_LEN];
 
-/* ------------------------------------------------------------------ *
- * Samples
- * ------------------------------------------------------------------ */
+/* ---- Samples ---- */
 
 static void fill(void *p, size_t n)
 {
@@ -63,7 +61,7 @@ static void sample_hello(struct agg_wire_hello *m, u8 nr)
 	fill(m->sgid, sizeof(m->sgid));
 	fill(m->dgid, sizeof(m->dgid));
 	fill(m->nonce, sizeof(m->nonce));
-	strcpy(m->name, "agg0");
+	memcpy(m->name, "agg0", 4);
 	sample_lanes(&m->lanes, nr);
 }
 
@@ -122,31 +120,42 @@ static void sample_gone(struct agg_wire_key_gone *m, u16 nr)
 }
 
 /* The decoder must see only what is there: ASan watches the end. */
-#define GET(name, msg, len, m)						\
-	({								\
+#define DECODER(name)							\
+	static int get_##name(const u8 *msg, size_t len, void *m)	\
+	{								\
 		u8 *exact = malloc(len);				\
 		int ret;						\
 									\
 		memcpy(exact, msg, len);				\
 		ret = agg_wire_get_##name(exact, len, m);		\
 		free(exact);						\
-		ret;							\
-	})
+		return ret;						\
+	}
 
-/* Each truncation is refused, an unknown tail is skipped. */
-#define ENDS(name, len, m)						\
-	do {								\
-		typeof(m) out;						\
-		size_t cut;						\
-									\
-		for (cut = AGG_WIRE_HDR_LEN; cut < (size_t)(len); cut++) \
-			CHECK(GET(name, buf, cut, &out) == -EBADMSG,	\
-			      "cut to %zu of %d", cut, len);		\
-		fill(buf + (len), 100);					\
-		memset(&out, 0, sizeof(out));				\
-		CHECK(!GET(name, buf, (len) + 100, &out), "tail");	\
-		CHECK(!memcmp(&out, &(m), sizeof(m)), "changed by a tail"); \
-	} while (0)
+DECODER(hello)
+DECODER(lanes)
+DECODER(challenge)
+DECODER(auth)
+DECODER(error)
+DECODER(attach)
+DECODER(key)
+DECODER(key_gone)
+
+/* What is in buf is @m.  Each truncation is refused, an unknown tail is skipped. */
+static void ends(int (*get)(const u8 *msg, size_t len, void *m), int len, const void *m,
+		 size_t size)
+{
+	void *out = calloc(1, size);
+	int cut;
+
+	for (cut = AGG_WIRE_HDR_LEN; cut < len; cut++)
+		CHECK(get(buf, cut, out) == -EBADMSG, "cut to %d of %d", cut, len);
+	fill(buf + len, 100);
+	memset(out, 0, size);
+	CHECK(!get(buf, len + 100, out), "tail");
+	CHECK(!memcmp(out, m, size), "changed by a tail");
+	free(out);
+}
 
 static void check_hdr(int len, u8 type, u8 flags, u32 id)
 {
@@ -161,9 +170,7 @@ static void check_hdr(int len, u8 type, u8 flags, u32 id)
 	CHECK(hdr.id == id, "%u", hdr.id);
 }
 
-/* ------------------------------------------------------------------ *
- * Tests
- * ------------------------------------------------------------------ */
+/* ---- Tests ---- */
 
 TEST(empty)
 {
@@ -211,10 +218,10 @@ TEST(hello)
 		len = agg_wire_put_hello(buf, sizeof(buf), 0, 7, &m);
 		check_hdr(len, AGG_WIRE_HELLO, 0, 7);
 		memset(&out, 0, sizeof(out));
-		CHECK(!GET(hello, buf, len, &out), "%d lanes", nr);
+		CHECK(!get_hello(buf, len, &out), "%d lanes", nr);
 		CHECK(!memcmp(&m, &out, sizeof(m)), "%d lanes differ", nr);
 	}
-	ENDS(hello, len, m);
+	ends(get_hello, len, &m, sizeof(m));
 	m.lanes.nr = AGG_WIRE_MAX_LANES + 1;
 	CHECK(agg_wire_put_hello(buf, sizeof(buf), 0, 7, &m) == -EMSGSIZE, "too many lanes");
 	m.lanes.nr = AGG_WIRE_MAX_LANES;
@@ -230,7 +237,7 @@ TEST(hello_magic_and_name)
 	len = agg_wire_put_hello(buf, sizeof(buf), 0, 7, &m);
 	for (i = 0; i < 4; i++) {
 		buf[12 + i] ^= 1;
-		CHECK(GET(hello, buf, len, &out) == -EBADMSG, "magic byte %d", i);
+		CHECK(get_hello(buf, len, &out) == -EBADMSG, "magic byte %d", i);
 		buf[12 + i] ^= 1;
 	}
 
@@ -240,7 +247,7 @@ TEST(hello_magic_and_name)
 	m.name[2] = 0x1b;
 	m.name[3] = (char)0x9b;
 	len = agg_wire_put_hello(buf, sizeof(buf), 0, 7, &m);
-	CHECK(!GET(hello, buf, len, &out), "odd name");
+	CHECK(!get_hello(buf, len, &out), "odd name");
 	CHECK(strnlen(out.name, sizeof(out.name)) == sizeof(out.name) - 1, "end of the name");
 	CHECK(!memcmp(out.name, "x???xx", 6), "%.6s", out.name);
 }
@@ -254,9 +261,9 @@ TEST(lanes)
 	len = agg_wire_put_lanes(buf, sizeof(buf), &m);
 	check_hdr(len, AGG_WIRE_LANE, 0, 0);
 	memset(&out, 0, sizeof(out));
-	CHECK(!GET(lanes, buf, len, &out), "decode");
+	CHECK(!get_lanes(buf, len, &out), "decode");
 	CHECK(!memcmp(&m, &out, sizeof(m)), "differ");
-	ENDS(lanes, len, m);
+	ends(get_lanes, len, &m, sizeof(m));
 }
 
 /* Offsets in LANE: header, instance, epoch, stride, number, lanes. */
@@ -274,7 +281,7 @@ TEST(lanes_malformed)
 	CHECK(len == LANE_AT(3), "%d", len);
 	for (i = 0; i < 256; i++) {
 		buf[NR_AT] = i;
-		CHECK(GET(lanes, buf, len, &out) == (i > 3 ? -EBADMSG : 0), "number %d", i);
+		CHECK(get_lanes(buf, len, &out) == (i > 3 ? -EBADMSG : 0), "number %d", i);
 		CHECK(out.nr <= 3, "number %d gives %u", i, out.nr);
 	}
 	buf[NR_AT] = 3;
@@ -282,25 +289,25 @@ TEST(lanes_malformed)
 	for (i = 0; i < 0x10000; i += 0xff) {
 		buf[STRIDE_AT] = i >> 8;
 		buf[STRIDE_AT + 1] = i;
-		CHECK(GET(lanes, buf, len, &out) == -EBADMSG || i == LANE_LEN, "stride %d", i);
+		CHECK(get_lanes(buf, len, &out) == -EBADMSG || i == LANE_LEN, "stride %d", i);
 	}
 	buf[STRIDE_AT] = 0;
 	buf[STRIDE_AT + 1] = LANE_LEN;
-	CHECK(!GET(lanes, buf, len, &out), "restored");
+	CHECK(!get_lanes(buf, len, &out), "restored");
 
 	buf[LANE_AT(1)] = buf[LANE_AT(0)];
-	CHECK(GET(lanes, buf, len, &out) == -EBADMSG, "two lanes of one id");
+	CHECK(get_lanes(buf, len, &out) == -EBADMSG, "two lanes of one id");
 	buf[LANE_AT(1)] = AGG_WIRE_MAX_LANES;
-	CHECK(GET(lanes, buf, len, &out) == -EBADMSG, "id");
+	CHECK(get_lanes(buf, len, &out) == -EBADMSG, "id");
 	buf[LANE_AT(1)] = 0;
-	CHECK(!GET(lanes, buf, len, &out), "restored");
+	CHECK(!get_lanes(buf, len, &out), "restored");
 	buf[LANE_AT(2) + 3] = 0;
-	CHECK(GET(lanes, buf, len, &out) == -EBADMSG, "mtu 0");
+	CHECK(get_lanes(buf, len, &out) == -EBADMSG, "mtu 0");
 	buf[LANE_AT(2) + 3] = 6;
-	CHECK(GET(lanes, buf, len, &out) == -EBADMSG, "mtu 6");
+	CHECK(get_lanes(buf, len, &out) == -EBADMSG, "mtu 6");
 	buf[LANE_AT(2) + 3] = 1;
 	buf[LANE_AT(2) + 4] = AGG_WIRE_LANE_GIDS + 1;
-	CHECK(GET(lanes, buf, len, &out) == -EBADMSG, "number of GIDs");
+	CHECK(get_lanes(buf, len, &out) == -EBADMSG, "number of GIDs");
 }
 
 TEST(lanes_of_a_newer_version)
@@ -321,9 +328,9 @@ TEST(lanes_of_a_newer_version)
 	}
 	len += 3 * more;
 	memset(&out, 0, sizeof(out));
-	CHECK(!GET(lanes, buf, len, &out), "decode");
+	CHECK(!get_lanes(buf, len, &out), "decode");
 	CHECK(!memcmp(&m, &out, sizeof(m)), "differ");
-	CHECK(GET(lanes, buf, len - 1, &out) == -EBADMSG, "cut");
+	CHECK(get_lanes(buf, len - 1, &out) == -EBADMSG, "cut");
 }
 
 TEST(auth)
@@ -335,14 +342,14 @@ TEST(auth)
 	fill(&c, sizeof(c));
 	len = agg_wire_put_challenge(buf, sizeof(buf), 1, &c);
 	check_hdr(len, AGG_WIRE_CHALLENGE, AGG_WIRE_F_REPLY, 1);
-	CHECK(!GET(challenge, buf, len, &c2) && !memcmp(&c, &c2, sizeof(c)), "challenge");
-	ENDS(challenge, len, c);
+	CHECK(!get_challenge(buf, len, &c2) && !memcmp(&c, &c2, sizeof(c)), "challenge");
+	ends(get_challenge, len, &c, sizeof(c));
 
 	fill(&a, sizeof(a));
 	len = agg_wire_put_auth(buf, sizeof(buf), 0, 2, &a);
 	check_hdr(len, AGG_WIRE_AUTH, 0, 2);
-	CHECK(!GET(auth, buf, len, &a2) && !memcmp(&a, &a2, sizeof(a)), "auth");
-	ENDS(auth, len, a);
+	CHECK(!get_auth(buf, len, &a2) && !memcmp(&a, &a2, sizeof(a)), "auth");
+	ends(get_auth, len, &a, sizeof(a));
 }
 
 TEST(error)
@@ -356,8 +363,8 @@ TEST(error)
 	len = agg_wire_put_error(buf, sizeof(buf), 3, &e);
 	check_hdr(len, AGG_WIRE_ERROR, AGG_WIRE_F_REPLY, 3);
 	memset(&out, 0, sizeof(out));
-	CHECK(!GET(error, buf, len, &out) && !memcmp(&e, &out, sizeof(e)), "error");
-	ENDS(error, len, e);
+	CHECK(!get_error(buf, len, &out) && !memcmp(&e, &out, sizeof(e)), "error");
+	ends(get_error, len, &e, sizeof(e));
 }
 
 TEST(attach)
@@ -367,14 +374,15 @@ TEST(attach)
 
 	for (i = 0; i < 100; i++) {
 		sample_attach(&m);
-		len = agg_wire_put_attach(buf, sizeof(buf), AGG_WIRE_DETACH, AGG_WIRE_F_REPLY, i, &m);
+		len = agg_wire_put_attach(buf, sizeof(buf), AGG_WIRE_DETACH, AGG_WIRE_F_REPLY, i,
+					  &m);
 		check_hdr(len, AGG_WIRE_DETACH, AGG_WIRE_F_REPLY, i);
 		memset(&out, 0, sizeof(out));
-		CHECK(!GET(attach, buf, len, &out), "decode");
+		CHECK(!get_attach(buf, len, &out), "decode");
 		CHECK(!memcmp(&m, &out, sizeof(m)), "differ");
 	}
 	CHECK(len <= 256, "longer than the callers' buffers: %d", len);
-	ENDS(attach, len, m);
+	ends(get_attach, len, &m, sizeof(m));
 }
 
 TEST(attach_malformed)
@@ -387,7 +395,7 @@ TEST(attach_malformed)
 		sample_attach(&m);					\
 		m.field = (value);					\
 		len = agg_wire_put_attach(buf, sizeof(buf), AGG_WIRE_ATTACH, 0, 1, &m); \
-		CHECK(GET(attach, buf, len, &out) == -EBADMSG, #field " = %u", value); \
+		CHECK(get_attach(buf, len, &out) == -EBADMSG, #field);	\
 	} while (0)
 
 	BAD(kind, 0);
@@ -413,11 +421,11 @@ TEST(key)
 		len = agg_wire_put_key(buf, sizeof(buf), AGG_WIRE_F_REPLY, 9, &m);
 		check_hdr(len, AGG_WIRE_KEY, AGG_WIRE_F_REPLY, 9);
 		memset(&out, 0, sizeof(out));
-		CHECK(!GET(key, buf, len, &out), "%d lanes", nr);
+		CHECK(!get_key(buf, len, &out), "%d lanes", nr);
 		CHECK(!memcmp(&m, &out, sizeof(m)), "%d lanes differ", nr);
 	}
 	CHECK(len <= 128, "longer than the callers' buffers: %d", len);
-	ENDS(key, len, m);
+	ends(get_key, len, &m, sizeof(m));
 	m.nr = AGG_WIRE_MAX_LANES + 1;
 	CHECK(agg_wire_put_key(buf, sizeof(buf), 0, 9, &m) == -EMSGSIZE, "too many lanes");
 }
@@ -432,14 +440,14 @@ TEST(key_malformed)
 	len = agg_wire_put_key(buf, sizeof(buf), 0, 9, &m);
 	for (i = 0; i < 256; i++) {
 		buf[nr_at] = i;
-		CHECK(GET(key, buf, len, &out) == (i > 4 ? -EBADMSG : 0), "number %d", i);
+		CHECK(get_key(buf, len, &out) == (i > 4 ? -EBADMSG : 0), "number %d", i);
 		CHECK(out.nr <= 4, "number %d gives %u", i, out.nr);
 	}
 	buf[nr_at] = 4;
 	buf[nr_at + 1] = AGG_WIRE_MAX_LANES;
-	CHECK(GET(key, buf, len, &out) == -EBADMSG, "lane id");
+	CHECK(get_key(buf, len, &out) == -EBADMSG, "lane id");
 	buf[nr_at + 1] = buf[nr_at + 1 + 5];
-	CHECK(GET(key, buf, len, &out) == -EBADMSG, "a lane twice");
+	CHECK(get_key(buf, len, &out) == -EBADMSG, "a lane twice");
 }
 
 TEST(key_gone)
@@ -452,14 +460,14 @@ TEST(key_gone)
 		len = agg_wire_put_key_gone(buf, sizeof(buf), &m);
 		check_hdr(len, AGG_WIRE_KEY_GONE, 0, 0);
 		memset(&out, 0, sizeof(out));
-		CHECK(!GET(key_gone, buf, len, &out), "%d keys", nr);
+		CHECK(!get_key_gone(buf, len, &out), "%d keys", nr);
 		CHECK(!memcmp(&m, &out, sizeof(m)), "%d keys differ", nr);
 	}
-	ENDS(key_gone, len, m);
+	ends(get_key_gone, len, &m, sizeof(m));
 	for (nr = AGG_WIRE_MAX_GONE + 1; nr < 0x10000; nr += 13) {
 		buf[AGG_WIRE_HDR_LEN] = nr >> 8;
 		buf[AGG_WIRE_HDR_LEN + 1] = nr;
-		CHECK(GET(key_gone, buf, len, &out) == -EBADMSG && !out.nr, "number %d", nr);
+		CHECK(get_key_gone(buf, len, &out) == -EBADMSG && !out.nr, "number %d", nr);
 	}
 	m.nr = AGG_WIRE_MAX_GONE + 1;
 	CHECK(agg_wire_put_key_gone(buf, sizeof(buf), &m) == -EMSGSIZE, "too many keys");
@@ -545,9 +553,7 @@ TEST(reassembly)
 	CHECK(seen == sent, "%u of %u", seen, sent);
 }
 
-/* ------------------------------------------------------------------ *
- * The fuzz target, a little
- * ------------------------------------------------------------------ */
+/* ---- The fuzz target, a little ---- */
 
 static char corpus_dir[4096];
 
@@ -666,13 +672,13 @@ TEST(fuzz_seeds)
 	int i, j;
 
 	for (i = 0; (len = seed(i, buf)); i++) {
-		LLVMFuzzerTestOneInput(buf, len);
+		fuzz_one_input(buf, len);
 		for (j = 0; j < 3000; j++) {
 			size_t n = len;
 
 			memcpy(one, buf, len);
 			mutate(one, &n);
-			LLVMFuzzerTestOneInput(one, n);
+			fuzz_one_input(one, n);
 		}
 	}
 }
@@ -697,7 +703,7 @@ TEST(fuzz_corpus)
 			continue;
 		len = fread(buf, 1, sizeof(buf), f);
 		fclose(f);
-		LLVMFuzzerTestOneInput(buf, len);
+		fuzz_one_input(buf, len);
 		files++;
 	}
 	if (dir)

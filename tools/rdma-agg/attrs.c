@@ -11,7 +11,7 @@
 	static const char *const var##_list[] = { __VA_ARGS__ };	\
 	const struct names names_##var = {				\
 		.first = from,						\
-		.nr = sizeof(var##_list) / sizeof(var##_list[0]),	\
+		.nr = ARRAY_SIZE(var##_list),				\
 		.name = var##_list,					\
 	}
 
@@ -40,13 +40,10 @@ int value_of(const struct names *names, const char *name)
 	return -1;
 }
 
-#define SET(var, array)	\
-	const struct set set_##var = { array, sizeof(array) / sizeof(array[0]) - 1 }
-
 #define A(key, k)	{ .name = key, .kind = ATTR_##k }
 #define ENUM(key, n)	{ .name = key, .kind = ATTR_ENUM, .names = &names_##n }
 
-static const struct attr dev_attrs[] = {
+static const struct attr dev_attrs[RDMA_AGG_A_DEV_MAX + 1] = {
 	[RDMA_AGG_A_DEV_DEV_INDEX]	= A("dev-index", U32),
 	[RDMA_AGG_A_DEV_DEV_NAME]	= A("dev-name", STRING),
 	[RDMA_AGG_A_DEV_EVENT]		= ENUM("event", event),
@@ -63,9 +60,10 @@ static const struct attr dev_attrs[] = {
 	[RDMA_AGG_A_DEV_QPS]		= A("qps", U32),
 	[RDMA_AGG_A_DEV_LANES_EPOCH]	= A("lanes-epoch", U32),
 };
-SET(dev, dev_attrs);
 
-static const struct attr lane_attrs[] = {
+const struct set set_dev = { dev_attrs, RDMA_AGG_A_DEV_MAX };
+
+static const struct attr lane_attrs[RDMA_AGG_A_LANE_MAX + 1] = {
 	[RDMA_AGG_A_LANE_DEV_INDEX]	= A("dev-index", U32),
 	[RDMA_AGG_A_LANE_DEV_NAME]	= A("dev-name", STRING),
 	[RDMA_AGG_A_LANE_EVENT]		= ENUM("event", event),
@@ -90,9 +88,10 @@ static const struct attr lane_attrs[] = {
 	[RDMA_AGG_A_LANE_STATE_CHANGES]	= A("state-changes", U64),
 	[RDMA_AGG_A_LANE_CREATED]	= A("created", U64),
 };
-SET(lane, lane_attrs);
 
-static const struct attr peer_attrs[] = {
+const struct set set_lane = { lane_attrs, RDMA_AGG_A_LANE_MAX };
+
+static const struct attr peer_attrs[RDMA_AGG_A_PEER_MAX + 1] = {
 	[RDMA_AGG_A_PEER_DEV_INDEX]	= A("dev-index", U32),
 	[RDMA_AGG_A_PEER_DEV_NAME]	= A("dev-name", STRING),
 	[RDMA_AGG_A_PEER_EVENT]		= ENUM("event", event),
@@ -109,9 +108,10 @@ static const struct attr peer_attrs[] = {
 	[RDMA_AGG_A_PEER_RX_MESSAGES]	= A("rx-messages", U64),
 	[RDMA_AGG_A_PEER_RECONNECTS]	= A("reconnects", U64),
 };
-SET(peer, peer_attrs);
 
-static const struct attr qp_attrs[] = {
+const struct set set_peer = { peer_attrs, RDMA_AGG_A_PEER_MAX };
+
+static const struct attr qp_attrs[RDMA_AGG_A_QP_MAX + 1] = {
 	[RDMA_AGG_A_QP_DEV_INDEX]	= A("dev-index", U32),
 	[RDMA_AGG_A_QP_DEV_NAME]	= A("dev-name", STRING),
 	[RDMA_AGG_A_QP_EVENT]		= ENUM("event", event),
@@ -137,9 +137,10 @@ static const struct attr qp_attrs[] = {
 	[RDMA_AGG_A_QP_COMM]		= A("comm", STRING),
 	[RDMA_AGG_A_QP_CREATED]		= A("created", U64),
 };
-SET(qp, qp_attrs);
 
-static const struct attr queue_attrs[] = {
+const struct set set_qp = { qp_attrs, RDMA_AGG_A_QP_MAX };
+
+static const struct attr queue_attrs[RDMA_AGG_A_QUEUE_MAX + 1] = {
 	[RDMA_AGG_A_QUEUE_DIRECTION]	= ENUM("direction", direction),
 	[RDMA_AGG_A_QUEUE_INDEX]	= A("index", U32),
 	[RDMA_AGG_A_QUEUE_VECTOR]	= A("vector", U32),
@@ -150,9 +151,10 @@ static const struct attr queue_attrs[] = {
 	[RDMA_AGG_A_QUEUE_RESCHEDULES]	= A("reschedules", U64),
 	[RDMA_AGG_A_QUEUE_BATCH_MAX]	= A("batch-max", U32),
 };
-SET(queue, queue_attrs);
 
-static const struct attr stat_attrs[] = {
+const struct set set_queue = { queue_attrs, RDMA_AGG_A_QUEUE_MAX };
+
+static const struct attr stat_attrs[RDMA_AGG_A_STAT_MAX + 1] = {
 	[RDMA_AGG_A_STAT_DEV_INDEX]		= A("dev-index", U32),
 	[RDMA_AGG_A_STAT_DEV_NAME]		= A("dev-name", STRING),
 	[RDMA_AGG_A_STAT_IBDEV_NAME]		= A("ibdev-name", STRING),
@@ -190,9 +192,10 @@ static const struct attr stat_attrs[] = {
 	[RDMA_AGG_A_STAT_QUEUE]			= { .name = "queue", .kind = ATTR_NEST,
 						    .multi = true, .nest = &set_queue },
 };
-SET(stat, stat_attrs);
 
-static const struct attr param_attrs[] = {
+const struct set set_stat = { stat_attrs, RDMA_AGG_A_STAT_MAX };
+
+static const struct attr param_attrs[RDMA_AGG_A_PARAM_MAX + 1] = {
 	[RDMA_AGG_A_PARAM_DEV_INDEX]		= A("dev-index", U32),
 	[RDMA_AGG_A_PARAM_DEV_NAME]		= A("dev-name", STRING),
 	[RDMA_AGG_A_PARAM_POLICY]		= ENUM("policy", policy),
@@ -208,4 +211,5 @@ static const struct attr param_attrs[] = {
 	[RDMA_AGG_A_PARAM_PSK]			= A("psk", BINARY),
 	[RDMA_AGG_A_PARAM_PSK_SET]		= A("psk-set", U8),
 };
-SET(param, param_attrs);
+
+const struct set set_param = { param_attrs, RDMA_AGG_A_PARAM_MAX };

@@ -71,7 +71,8 @@ bool parse_u32(const char *s, uint32_t max, uint32_t *out)
 	if (*s < '0' || *s > '9')
 		return false;
 	errno = 0;
-	v = strtoul(s, &end, 0);
+	/* hex as the log has it, but no octal: 010 is ten */
+	v = strtoul(s, &end, s[0] == '0' && (s[1] == 'x' || s[1] == 'X') ? 16 : 10);
 	if (errno || *end || v > max)
 		return false;
 	*out = v;

@@ -25,7 +25,7 @@ static const struct source {
 	  &set_param },
 };
 
-#define NR_SOURCES	(sizeof(sources) / sizeof(sources[0]))
+#define NR_SOURCES	ARRAY_SIZE(sources)
 
 static unsigned int wanted;	/* bit per source */
 static bool started;

@@ -309,8 +309,8 @@ static void nl_open(void)
 	mnl_attr_put_strz(nlh, CTRL_ATTR_FAMILY_NAME, RDMA_AGG_FAMILY_NAME);
 	nlh->nlmsg_flags |= NLM_F_ACK;
 	if (talk(nlh, NULL, &reply, true) || !reply.nr) {
-		fprintf(stderr, "rdma-agg: the kernel has no netlink family \"%s\": "
-			"is the module rdma_agg loaded?\n", RDMA_AGG_FAMILY_NAME);
+		fprintf(stderr, "rdma-agg: no netlink family %s: is the module rdma_agg loaded?\n",
+			RDMA_AGG_FAMILY_NAME);
 		exit(RC_KERNEL);
 	}
 	nl.family = obj_u32(&reply.obj[0], CTRL_ATTR_FAMILY_ID);

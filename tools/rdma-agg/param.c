@@ -36,7 +36,7 @@ static const struct param {
 	  "pre-shared key of the sessions: the file that has it, - for stdin, or none" },
 };
 
-#define NR_PARAMS	(sizeof(params) / sizeof(params[0]))
+#define NR_PARAMS	ARRAY_SIZE(params)
 
 static void help(FILE *f)
 {

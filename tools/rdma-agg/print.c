@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <arpa/inet.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,13 +90,13 @@ static void json_value(const struct attr *a, const struct nlattr *attr)
 
 	switch (a->kind) {
 	case ATTR_S32:
-		printf("%" PRId32, (int32_t)obj_u32(&one, type));
+		printf("%d", (int)obj_u32(&one, type));
 		break;
 	case ATTR_HEX32:
-		printf("\"0x%08" PRIx32 "\"", obj_u32(&one, type));
+		printf("\"0x%08x\"", obj_u32(&one, type));
 		break;
 	case ATTR_HEX64:
-		printf("\"0x%016" PRIx64 "\"", obj_u64(&one, type));
+		printf("\"0x%016llx\"", (unsigned long long)obj_u64(&one, type));
 		break;
 	case ATTR_STRING:
 		json_string(obj_str(&one, type));
@@ -114,7 +113,7 @@ static void json_value(const struct attr *a, const struct nlattr *attr)
 		if (name)
 			json_string(name);
 		else
-			printf("%" PRIu32, obj_u32(&one, type));
+			printf("%u", obj_u32(&one, type));
 		break;
 	case ATTR_NEST:
 		one.attrs = mnl_attr_get_payload(attr);
@@ -124,7 +123,7 @@ static void json_value(const struct attr *a, const struct nlattr *attr)
 		json_close('}');
 		break;
 	default:
-		printf("%" PRIu64, obj_u64(&one, type));
+		printf("%llu", (unsigned long long)obj_u64(&one, type));
 	}
 }
 
@@ -296,9 +295,9 @@ const char *str_bytes(uint64_t bytes)
 	int u = 0;
 
 	if (opt.exact)
-		return str("%" PRIu64, bytes);
+		return str("%llu", (unsigned long long)bytes);
 	if (bytes < 1024)
-		return str("%" PRIu64 " B", bytes);
+		return str("%u B", (unsigned int)bytes);
 	while (v >= 1023.995 && u < 6) {
 		v /= 1024;
 		u++;
@@ -311,7 +310,7 @@ const char *str_speed(uint64_t mbps)
 	if (!mbps)
 		return "-";
 	if (mbps < 1000)
-		return str("%" PRIu64 " Mb/s", mbps);
+		return str("%u Mb/s", (unsigned int)mbps);
 	return str("%.4g Gb/s", mbps / 1000.0);
 }
 
@@ -326,26 +325,26 @@ const char *str_guid(uint64_t guid)
 const char *str_since(uint64_t ns)
 {
 	struct timespec now;
-	int64_t s;
+	long long s;
 
 	if (!ns)
 		return "-";
 	clock_gettime(CLOCK_REALTIME, &now);
-	s = now.tv_sec - (int64_t)(ns / 1000000000);
+	s = now.tv_sec - (long long)(ns / 1000000000);
 	if (s < 0)
 		s = 0;
 	if (s < 120)
-		return str("%" PRId64 " s", s);
+		return str("%lld s", s);
 	if (s < 2 * 3600)
-		return str("%" PRId64 " min", s / 60);
+		return str("%lld min", s / 60);
 	if (s < 2 * 86400)
-		return str("%" PRId64 " h", s / 3600);
-	return str("%" PRId64 " d", s / 86400);
+		return str("%lld h", s / 3600);
+	return str("%lld d", s / 86400);
 }
 
 const char *str_ms(uint32_t ms)
 {
 	if (ms && ms % 1000 == 0)
-		return str("%" PRIu32 " s", ms / 1000);
-	return str("%" PRIu32 " ms", ms);
+		return str("%u s", ms / 1000);
+	return str("%u ms", ms);
 }

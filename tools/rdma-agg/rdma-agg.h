@@ -16,6 +16,10 @@
 #include <linux/netlink.h>
 #include <rdma/rdma_agg.h>
 
+#ifndef ARRAY_SIZE
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#endif
+
 /* Exit codes. */
 enum {
 	RC_OK,
@@ -117,11 +121,11 @@ void json_event(const char *name, const struct set *set, const struct obj *obj);
 
 struct table;
 struct table *table_new(const char *const *heads);	/* ends with NULL; ">X" = align right */
-void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+__printf(2, 3) void table_cell(struct table *t, const char *fmt, ...);
 void table_print(struct table *t);			/* and frees it */
 
 /* All of these return a string that lives until 16 more were asked for. */
-const char *str(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+__printf(1, 2) const char *str(const char *fmt, ...);
 const char *str_gid(const void *gid);
 const char *str_bytes(uint64_t bytes);
 const char *str_speed(uint64_t mbps);
@@ -138,7 +142,7 @@ struct cmd {
 
 int run_cmd(const char *object, const struct cmd *cmds, void (*help)(FILE *), int argc,
 	    char **argv);
-int usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+__printf(1, 2) int usage(const char *fmt, ...);
 bool is(const char *arg, const char *word);
 bool parse_u32(const char *s, uint32_t max, uint32_t *out);
 int parse_lane(const char *s, char *ibdev, uint32_t *port);

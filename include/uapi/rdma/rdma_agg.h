@@ -44,10 +44,6 @@ enum rdma_agg_lane_state {
 	RDMA_AGG_LANE_STATE_STORM,
 };
 
-/**
- * enum rdma_agg_port_state - Port state of the agg device; the values are
- *   those of the IBA.
- */
 enum rdma_agg_port_state {
 	RDMA_AGG_PORT_STATE_DOWN = 1,
 	RDMA_AGG_PORT_STATE_INIT,
@@ -56,9 +52,6 @@ enum rdma_agg_port_state {
 	RDMA_AGG_PORT_STATE_ACTIVE_DEFER,
 };
 
-/**
- * enum rdma_agg_qp_type - The values are those of enum ib_qp_type.
- */
 enum rdma_agg_qp_type {
 	RDMA_AGG_QP_TYPE_GSI = 1,
 	RDMA_AGG_QP_TYPE_RC,
@@ -66,9 +59,6 @@ enum rdma_agg_qp_type {
 	RDMA_AGG_QP_TYPE_UD,
 };
 
-/**
- * enum rdma_agg_qp_state - The values are those of enum ib_qp_state.
- */
 enum rdma_agg_qp_state {
 	RDMA_AGG_QP_STATE_RESET,
 	RDMA_AGG_QP_STATE_INIT,

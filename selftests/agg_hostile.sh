@@ -1,0 +1,20 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# guests: 1
+# timeout: 300
+#
+# A process writes what it likes into its rings, maps them in every wrong way
+# and goes away in the middle (rawring.c): it gets errors, others nothing.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/dev.sh"
+r=$(tool rawring)
+
+test_begin
+dev_setup
+gid=$(here gid_index "$DEV" "$MY_IP")
+for case in $("$r" --list); do
+	ok "$case" timeout 100 "$r" --dev "$DEV" --gid "$gid" --only "$case" --seconds 10
+done
+ok "and the device still works" pair "ibv_rc_pingpong -d $DEV -g $GID -n 50" \
+	"ibv_rc_pingpong -d $DEV -g $GID -n 50 $PEER_IP"
+dev_teardown

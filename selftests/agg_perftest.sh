@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# guests: 1 2
+# timeout: 300
+#
+# perftest as the distribution ships it: WRITE, READ, SEND and atomics, sizes
+# from 1 byte to 8 MB, 1 to 64 QPs, by polling and by events, inline, both ways.
+#
+# What is tested is that they run to their end.  How fast is bench/'s business:
+# in a guest without KVM perftest itself often finds its clock unusable and then
+# ends with an error after all traffic is done; that much is let pass.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/dev.sh"
+
+perf() {
+	local words=$1
+	PAIR_TIMEOUT=60 pair "$words -d $DEV -x $GID -F" "$words -d $DEV -x $GID -F $PEER_IP" && return
+	# Both ends are through, and the client complains of nothing but the clock.
+	grep -qE 'Correlation coefficient|Unable to calibrate|measured CPU speed' \
+		"$AGG_TMP/client.out" "$AGG_TMP/server.out" &&
+		! grep -qiE 'completion with error|Failed status|Couldn|Unable to (create|modify|post)|timed out' \
+			"$AGG_TMP/client.out" "$AGG_TMP/server.out"
+}
+run() { ok "$*" perf "$*"; }
+
+test_begin
+dev_setup
+run ib_write_bw -s 1 -n 500
+run ib_write_bw -s 65536 -n 60 -q 8 -b
+run ib_write_bw -s 4096 -n 20 -q 64
+run ib_write_bw -s 64 -I 64 -n 500
+run ib_write_bw -s 8388608 -n 5
+run ib_write_lat -s 1 -n 100
+run ib_write_lat -s 64 -I 64 -n 100
+
+run ib_read_bw -s 1 -n 300
+run ib_read_bw -s 65536 -n 60 -q 8 -b
+run ib_read_bw -s 65536 -n 100 -e
+run ib_read_lat -s 4096 -n 100
+
+run ib_send_bw -s 4096 -n 200 -r 1
+run ib_send_bw -s 4096 -n 200 -r 2
+run ib_send_bw -s 65536 -n 100 -e
+run ib_send_bw -s 1024 -n 20 -q 64
+run ib_send_bw -s 65536 -n 30 -q 4 -b -r 16
+run ib_send_lat -s 1 -n 100
+run ib_send_lat -s 4096 -n 100 -e
+run ib_send_lat -s 64 -I 64 -n 100
+
+run ib_atomic_bw -A FETCH_AND_ADD -n 200
+run ib_atomic_bw -A CMP_AND_SWAP -n 50 -q 8 -b
+run ib_atomic_lat -A FETCH_AND_ADD -n 100
+if [[ $AGG_GUESTS -eq 1 ]]; then
+	# No slow wire in between: all sizes.
+	run ib_write_bw -a -n 5
+	run ib_read_bw -a -n 5
+	run ib_send_bw -a -n 5
+fi
+dev_teardown
