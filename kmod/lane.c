@@ -345,7 +345,8 @@ static bool agg_lane_in_use(struct ib_device *ibdev, u32 port)
 	return used;
 }
 
-static int agg_lane_check(struct ib_device *ibdev, u32 port, struct netlink_ext_ack *extack)
+static int agg_lane_check(struct agg_dev *dev, struct ib_device *ibdev, u32 port,
+			  struct netlink_ext_ack *extack)
 {
 	struct net_device *ndev;
 	int err = 0;
@@ -353,6 +354,10 @@ static int agg_lane_check(struct ib_device *ibdev, u32 port, struct netlink_ext_
 	if (agg_is_agg_device(ibdev)) {
 		NL_SET_ERR_MSG(extack, "an agg device cannot be a lane");
 		return -EINVAL;
+	}
+	if (!rdma_dev_access_netns(ibdev, read_pnet(&dev->net))) {
+		NL_SET_ERR_MSG(extack, "the device belongs to another network namespace");
+		return -EPERM;
 	}
 	if (!rdma_is_port_valid(ibdev, port)) {
 		NL_SET_ERR_MSG(extack, "the device has no such port");
@@ -548,7 +553,7 @@ int agg_lane_add(struct agg_dev *dev, const char *ibdev_name, u32 port, int rail
 		err = -ENODEV;
 		goto err_unlock;
 	}
-	err = agg_lane_check(ibdev, port, extack);
+	err = agg_lane_check(dev, ibdev, port, extack);
 	if (err)
 		goto err_unlock;
 
