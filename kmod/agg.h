@@ -180,7 +180,7 @@ struct agg_lcq {
 	struct ib_wc wc[16];
 };
 
-/**
+/*
  * struct agg_lane - one underlying ib_device + port
  * @ref: the table and each lane QP hold one
  * @dead: set once, under dev->lanes_lock, before the lane leaves the table
@@ -323,7 +323,7 @@ void agg_device_exit(void);
  * Shared rings and the receive-ring trap (ring.c)
  */
 
-/**
+/*
  * struct agg_ring - a queue in memory shared with the application
  * @ref: the owning object, and each mapping
  * @buf: struct rxe_queue_buf, vmalloc_user() memory; everything in it is hostile
@@ -640,12 +640,6 @@ void agg_rq_exit(void);
  * Lane choice (select.c)
  */
 
-/**
- * struct agg_policy - how the home lane of a flow is chosen
- * @name: as in netlink and CLI
- * @select: pick one of @n candidates (n > 0); called with dev->select_lock
- *	held, must not sleep; returns the index of the candidate
- */
 struct agg_candidate {
 	struct agg_lane *lane;
 	u32 weight;		/* effective, > 0 */
@@ -655,6 +649,14 @@ struct agg_candidate {
 	bool local_node;	/* on the caller's NUMA node */
 };
 
+/**
+ * struct agg_policy - how the home lane of a flow is chosen
+ * @node: list of the registered ones
+ * @name: as in netlink and CLI
+ * @id: enum rdma_agg_policy of the uapi
+ * @select: pick one of @n candidates (n > 0); called with dev->select_lock
+ *	held, must not sleep; returns the index of the candidate
+ */
 struct agg_policy {
 	struct list_head node;
 	const char *name;

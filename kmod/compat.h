@@ -18,13 +18,21 @@ static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
 }
 #endif
 
-/* resize_cq and create_cq take their user data in different wrappings. */
+/* create_cq takes its user data in different wrappings. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
 #define agg_create_cq_arg		ib_udata
-#define AGG_CREATE_CQ_UDATA(arg)	(arg)
+
+static inline struct ib_udata *agg_create_cq_udata(struct ib_udata *udata)
+{
+	return udata;
+}
 #else
 #define agg_create_cq_arg		uverbs_attr_bundle
-#define AGG_CREATE_CQ_UDATA(arg)	((arg) ? &(arg)->driver_udata : NULL)
+
+static inline struct ib_udata *agg_create_cq_udata(struct uverbs_attr_bundle *attrs)
+{
+	return attrs ? &attrs->driver_udata : NULL;
+}
 #endif
 
 /* __assign_str() lost its second argument in 6.10. */

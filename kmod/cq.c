@@ -88,7 +88,7 @@ bool agg_cq_post(struct agg_cq *cq, const struct ib_uverbs_wc *wc, bool solicite
 int agg_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		  struct agg_create_cq_arg *arg)
 {
-	struct ib_udata *udata = AGG_CREATE_CQ_UDATA(arg);
+	struct ib_udata *udata = agg_create_cq_udata(arg);
 	struct agg_dev *dev = to_adev(ibcq->device);
 	struct rxe_create_cq_resp resp = {};
 	struct agg_cq *cq = to_acq(ibcq);

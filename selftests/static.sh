@@ -75,17 +75,28 @@ c_files() {	# c_files FOLDER...
 		-type f 2> /dev/null | sort
 }
 
-# Generated files are the generator's business.  The rules left out for programs
-# are about kernel types, __func__ in messages and volatile.
+# Generated files are the generator's business.  Rules left out: in compat.h that
+# kernel versions are not looked at, in trace.h the layout that TRACE_EVENT()
+# has everywhere; for programs those about kernel types, __func__ in messages,
+# volatile; for test programs also layout and attribute macros of the kernel.
 check_checkpatch() {
 	local src rc=0 files
 	src=$("$here/kernels.sh" source 6.12) || return 4
-	mapfile -t files < <(c_files kmod)
-	perl "$src/scripts/checkpatch.pl" --no-tree --strict --terse --show-types --no-summary \
-		-f "${files[@]}" || rc=1
-	mapfile -t files < <(c_files tools selftests)
-	perl "$src/scripts/checkpatch.pl" --no-tree --strict --terse --show-types --no-summary \
-		--ignore PREFER_KERNEL_TYPES,EMBEDDED_FUNCTION_NAME,VOLATILE -f "${files[@]}" || rc=1
+	style() {	# style RULES-LEFT-OUT FILE...
+		local ignore=$1
+		shift
+		perl "$src/scripts/checkpatch.pl" --no-tree --strict --terse --show-types --no-summary \
+			${ignore:+--ignore "$ignore"} -f "$@"
+	}
+	mapfile -t files < <(c_files kmod | grep -vE '/(compat|trace)\.h$')
+	style '' "${files[@]}" || rc=1
+	style LINUX_VERSION_CODE,CONSTANT_COMPARISON,MACRO_ARG_UNUSED kmod/compat.h || rc=1
+	style PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE kmod/trace.h || rc=1
+	mapfile -t files < <(c_files tools)
+	style PREFER_KERNEL_TYPES,EMBEDDED_FUNCTION_NAME,VOLATILE "${files[@]}" || rc=1
+	mapfile -t files < <(c_files selftests)
+	style "PREFER_KERNEL_TYPES,EMBEDDED_FUNCTION_NAME,VOLATILE,LONG_LINE,LONG_LINE_STRING,LONG_LINE_COMMENT,NEW_TYPEDEFS,PREFER_DEFINED_ATTRIBUTE_MACRO,CAMELCASE,LEADING_SPACE,SPACING,PARENTHESIS_ALIGNMENT,MACRO_ARG_REUSE,MACRO_ARG_PRECEDENCE,BRACES" \
+		"${files[@]}" || rc=1
 	return $rc
 }
 
