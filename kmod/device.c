@@ -305,7 +305,7 @@ static void agg_params_init(struct agg_params *p)
 		.connect_timeout_ms = 2000,
 		.keepalive_ms = 1000,
 		.rnr_grace_ms = 100,
-		.ack_timeout_min = 18,	/* 1.07 s */
+		.ack_timeout_min = 19,	/* 2.1 s */
 		.ack_timeout_max = 20,	/* 4.3 s */
 		.load_bound = 100,
 	};

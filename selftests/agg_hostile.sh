@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # guests: 1
-# timeout: 300
+# timeout: 500
 #
 # A process writes what it likes into its rings, maps them in every wrong way
 # and goes away in the middle (rawring.c): it gets errors, others nothing.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # guests: 2
-# timeout: 200
+# timeout: 400
 #
 # A process is killed at any moment, on either side, while perftest runs:
 # nothing of it is left on the agg device or on the lanes, nothing stays

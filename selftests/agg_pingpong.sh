@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # guests: 1 2
-# timeout: 120
+# timeout: 300
 #
 # ibv_rc_pingpong as the distribution ships it: by polling and by events, over
 # IPv4 and IPv6 GIDs, small and large messages, many receives and one.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 300
+# timeout: 500
 # guests: 1
 #
 # The home lanes of 32 connections of agg0 with itself (64 flows), under each

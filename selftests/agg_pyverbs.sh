@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # guests: 1
-# timeout: 300
+# timeout: 500
 #
 # rdma-core's own test suite (Debian: python3-pyverbs, rdma-core).  Its tests
 # connect QPs of one device to each other.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # guests: 2
-# timeout: 240
+# timeout: 500
 #
 # Things go away under running traffic: the lane's carrier, the lane, its RDMA
 # device, rdma_rxe itself, the agg device, its identity netdev, the module. The

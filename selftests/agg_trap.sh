@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # guests: 1
-# timeout: 240
+# timeout: 500
 #
 # Receives that are posted without a system call are found (trap.c), and the
 # trap that finds them does not storm.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # guests: 2
-# timeout: 240
+# timeout: 500
 #
 # Our own traffic with every byte, completion, order and total checked
 # (verify.c), between two guests and within one.

@@ -182,6 +182,9 @@ build() {
 	depmod -b "$dir" "$release"
 	ln -sfn tree "$dir/build"
 	cp "$dir/tree/System.map" "$dir/tree/.config" "$dir"
+	cp "$dir/tree/arch/x86/boot/bzImage" "$dir/vmlinuz.new"
+	# Its presence means that all is there.
+	mv "$dir/vmlinuz.new" "$dir/vmlinuz"
 	# What modules are built with stays, vmlinux, and the sources that reports
 	# are most likely to lead to.
 	find "$dir/tree" -path "$dir/tree/scripts" -prune -o -path "$dir/tree/tools/objtool" -prune -o \
@@ -189,9 +192,6 @@ build() {
 		-name 'Kbuild*' -o -name 'Kconfig*' -o -path "$dir/tree/include/*" -o \
 		-path "$dir/tree/[^/]*" ! -path "$dir/tree/*/*" -o \
 		! -type d -print0 | xargs -0 rm -f
-	# The last step: its presence means that all is there.
-	cp "$dir/tree/arch/x86/boot/bzImage" "$dir/vmlinuz.new"
-	mv "$dir/vmlinuz.new" "$dir/vmlinuz"
 	say "built in $((SECONDS - start)) s"
 }
 
