@@ -319,17 +319,17 @@ static s64 agg_sq_inline(struct agg_qp *qp, const struct rxe_send_wqe *ring, u32
 }
 
 /*
- * The lane's rkey for a remote access; @status tells why there is none.
+ * The lane's rkey for a remote access, or any if none is @needed; @status tells
+ * why there is none.
  * Returns false if it is being asked for.
  */
-static bool agg_sq_rkey(struct agg_qp *qp, struct agg_lqp *lqp, u32 rkey, u64 length,
+static bool agg_sq_rkey(struct agg_qp *qp, struct agg_lqp *lqp, u32 rkey, bool needed,
 			u32 *lane_rkey, u8 *status)
 {
 	int err;
 
-	/* An access of no bytes needs no key (IBA C9-88). */
 	*lane_rkey = lqp->peer_poison;
-	if (!length)
+	if (!needed)
 		return true;
 
 	err = agg_peer_key(qp->peer, rkey, lqp->peer_lane, lane_rkey, qp);
@@ -456,13 +456,21 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 			sq->fail_status = IB_WC_REM_INV_REQ_ERR;
 			return AGG_TAKE_BAD;
 		}
-		if (!agg_sq_rkey(qp, lqp, rkey, length, &w->atomic.rkey, &status))
+		if (!agg_sq_rkey(qp, lqp, rkey, true, &w->atomic.rkey, &status))
 			return AGG_TAKE_WAIT;
 		break;
 	case IB_WR_RDMA_WRITE:
 	case IB_WR_RDMA_WRITE_WITH_IMM:
-	case IB_WR_RDMA_READ:
+		/* An access of no bytes needs no key (IBA C9-88). */
 		if (!agg_sq_rkey(qp, lqp, rkey, length, &w->rdma.rkey, &status))
+			return AGG_TAKE_WAIT;
+		break;
+	case IB_WR_RDMA_READ:
+		/*
+		 * Nor does this, but soft-RoCE looks for the key of a READ of
+		 * no bytes that is sent again.
+		 */
+		if (!agg_sq_rkey(qp, lqp, rkey, true, &w->rdma.rkey, &status))
 			return AGG_TAKE_WAIT;
 		break;
 	}

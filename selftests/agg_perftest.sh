@@ -25,37 +25,46 @@ run() { ok "$*" perf "$*"; }
 
 test_begin
 dev_setup
-run ib_write_bw -s 1 -n 500
-run ib_write_bw -s 65536 -n 60 -q 8 -b
-run ib_write_bw -s 4096 -n 20 -q 64
-run ib_write_bw -s 64 -I 64 -n 500
-run ib_write_bw -s 8388608 -n 5
-run ib_write_lat -s 1 -n 100
-run ib_write_lat -s 64 -I 64 -n 100
-
-run ib_read_bw -s 1 -n 300
-run ib_read_bw -s 65536 -n 60 -q 8 -b
-run ib_read_bw -s 65536 -n 100 -e
-run ib_read_lat -s 4096 -n 100
-run ib_read_lat -s 64 -n 100 -e
-
-run ib_send_bw -s 4096 -n 200 -r 1
-run ib_send_bw -s 4096 -n 200 -r 2
-run ib_send_bw -s 65536 -n 100 -e
-run ib_send_bw -s 1024 -n 20 -q 64
-run ib_send_bw -s 65536 -n 30 -q 4 -b -r 16
-run ib_send_lat -s 1 -n 100
-# Not ib_send_lat -e: perftest 4.5-0.17 waits for the events of two CQs in one
-# channel, takes one for the other's, and hangs on bare soft-RoCE just as well.
-run ib_send_lat -s 64 -I 64 -n 100
-
-run ib_atomic_bw -A FETCH_AND_ADD -n 200
-run ib_atomic_bw -A CMP_AND_SWAP -n 50 -q 8 -b
-run ib_atomic_lat -A FETCH_AND_ADD -n 100
 if [[ $AGG_GUESTS -eq 1 ]]; then
 	# No slow wire in between: all sizes.
 	run ib_write_bw -a -n 5
 	run ib_read_bw -a -n 5
 	run ib_send_bw -a -n 5
+	run ib_write_bw -s 4096 -n 20 -q 64 -b
+	run ib_send_bw -s 4096 -n 200 -r 1
+	run ib_send_bw -s 65536 -n 100 -e
+	run ib_write_lat -s 64 -I 64 -n 100
+	run ib_read_lat -s 4096 -n 100
+	run ib_send_lat -s 1 -n 100
+	run ib_atomic_bw -A FETCH_AND_ADD -n 100 -q 4
+	run ib_atomic_lat -A CMP_AND_SWAP -n 100
+else
+	run ib_write_bw -s 1 -n 300
+	run ib_write_bw -s 65536 -n 40 -q 8 -b
+	run ib_write_bw -s 4096 -n 10 -q 64
+	run ib_write_bw -s 64 -I 64 -n 300
+	run ib_write_bw -s 8388608 -n 5
+	run ib_write_lat -s 1 -n 100
+	run ib_write_lat -s 64 -I 64 -n 100
+
+	run ib_read_bw -s 1 -n 200
+	run ib_read_bw -s 65536 -n 40 -q 8 -b
+	run ib_read_bw -s 65536 -n 40 -e
+	run ib_read_lat -s 4096 -n 100
+	run ib_read_lat -s 64 -n 100 -e
+
+	run ib_send_bw -s 4096 -n 150 -r 1
+	run ib_send_bw -s 4096 -n 150 -r 2
+	run ib_send_bw -s 65536 -n 40 -e
+	run ib_send_bw -s 1024 -n 10 -q 64
+	run ib_send_bw -s 65536 -n 20 -q 4 -b -r 16
+	run ib_send_lat -s 1 -n 100
+	# Not ib_send_lat -e: perftest 4.5-0.17 waits for the events of two CQs in one
+	# channel, takes one for the other's, and hangs on bare soft-RoCE just as well.
+	run ib_send_lat -s 64 -I 64 -n 100
+
+	run ib_atomic_bw -A FETCH_AND_ADD -n 200
+	run ib_atomic_bw -A CMP_AND_SWAP -n 50 -q 8 -b
+	run ib_atomic_lat -A FETCH_AND_ADD -n 100
 fi
 dev_teardown

@@ -10,7 +10,7 @@ PROG_LIBS := -libverbs -lpthread
 
 progs: $(PROGS:%=$(OUT)/%)
 
-$(OUT)/verify: verify_plan.c verify.h
+$(OUT)/verify: verify_plan.c verify_send.c verify_recv.c verify.h verify_end.h
 $(OUT)/qpstate: qpstate_err.c qpstate_cq.c qpstate.h
 $(OUT)/rawring: rawring_map.c rawuv.c rawring.h rawuv.h
 $(PROGS:%=$(OUT)/%): $(OUT)/%: %.c common.c common.h

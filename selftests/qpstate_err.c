@@ -430,7 +430,8 @@ void case_dereg(void)
 	cq_wait(p.a.scq, &wc, patience);
 	/* Done, or refused, or caught in the middle. */
 	say("the SEND", "%s", wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_LOC_PROT_ERR ||
-	    wc.status == IBV_WC_WR_FLUSH_ERR ? "ends" : status_name(wc.status));
+	    wc.status == IBV_WC_LOC_QP_OP_ERR || wc.status == IBV_WC_WR_FLUSH_ERR ? "ends" :
+	    status_name(wc.status));
 	pair_free(&p);
 
 	/* The target of WRITEs that are under way: some succeed, then none. */
