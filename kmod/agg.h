@@ -18,7 +18,8 @@
  *   ring->trap_lock      mutex   mapping state of a ring, arming of its trap
  *   i_mmap_rwsem (core mm)
  *   lane->qps_lock       spin    lane QPs of one lane
- *   dev->pds_lock, dev->select_lock, dev->rings_lock   spin, leaves
+ *   dev->pds_lock, dev->select_lock, dev->rings_lock, dev->tombs_lock
+ *                        spin, leaves
  *   qp->sq.lock          spin    send engine of one QP
  *   qp->rq.lock          spin    receive forwarding of one QP; inside sq.lock
  *                                only where a state of both changes
@@ -38,6 +39,8 @@
  *             in dealloc_driver, which the core calls last on every way out.
  *   agg_lane  kref; the table holds one, each lane QP holds one. ib_client
  *             .remove waits until nothing of the lane's ib_device is in use.
+ *   agg_lqp   on its lane's list from creation to destruction, under the
+ *             mutex of its QP; qp->lqp, or on qp->fo.old once it is quiet.
  *   agg_qp    the verbs object plus a refcount for everything asynchronous;
  *             destroy_qp waits for it.
  *   agg_ring  kref: the object that owns it and each VMA that maps it.
@@ -65,6 +68,7 @@
 #include <uapi/rdma/rdma_user_rxe.h>
 
 #include "compat.h"
+#include "fence.h"
 #include "hash.h"
 #include "lane_state.h"
 
@@ -81,6 +85,7 @@ struct agg_dev;
 struct agg_lane;
 struct agg_qp;
 struct agg_peer;
+struct agg_wire_attach;
 struct netlink_ext_ack;
 
 /*
@@ -98,6 +103,7 @@ struct netlink_ext_ack;
  * @ack_timeout_min: lower bound of a lane QP's ack timeout (4.096 us * 2^n)
  * @ack_timeout_max: upper bound of a lane QP's ack timeout (4.096 us * 2^n)
  * @load_bound: most flows on a lane, in percent of its fair share (>= 100)
+ * @failover_timeout_ms: how long requests wait for a path when there is none
  *
  * Written under dev->lanes_lock, read with READ_ONCE().
  */
@@ -111,6 +117,7 @@ struct agg_params {
 	u8 ack_timeout_min;
 	u8 ack_timeout_max;
 	u32 load_bound;
+	u32 failover_timeout_ms;
 };
 
 /*
@@ -149,6 +156,11 @@ enum agg_counter {
 	AGG_CNT_SESSION_BAD_MSG, /* malformed messages */
 	AGG_CNT_QP_FATAL,	/* QPs moved to the error state by a lane or by us */
 	AGG_CNT_RNR_EXCEEDED,	/* SENDs failed because no receive was posted in time */
+	AGG_CNT_FAILOVER,	/* path changes after a failure */
+	AGG_CNT_FAILOVER_LOST,	/* QPs that failed because no path could be had */
+	AGG_CNT_REPLAYED,	/* requests sent again on another path */
+	AGG_CNT_RESOLVED,	/* requests that were executed, as the peer's fence showed */
+	AGG_CNT_ATOMIC_LOST,	/* QPs that failed because of an atomic's lost result */
 	AGG_CNT_NR
 };
 
@@ -278,6 +290,10 @@ struct agg_dev {
 	struct xarray rings;		/* page offset -> agg_ring, for mmap */
 	u64 next_pgoff;
 	spinlock_t rings_lock;		/* @next_pgoff */
+
+	spinlock_t tombs_lock;		/* @tombs, @nr_tombs */
+	struct list_head tombs;		/* QPs that are gone (failover.c) */
+	u32 nr_tombs;
 
 	struct rw_semaphore objs_sem;
 	spinlock_t pds_lock;		/* @pds, agg_pd.mrs */
@@ -423,8 +439,11 @@ struct agg_cq {
 struct agg_send_slot {
 	u64 wr_id;
 	u32 length;
+	u32 psn_end;			/* packets of this lane QP up to its end */
 	u8 opcode;			/* enum ib_wr_opcode */
 	bool signaled;
+	bool suspect;			/* has a key that its PD does not know */
+	bool done;			/* executed on an earlier path */
 };
 
 enum agg_sq_block {
@@ -440,6 +459,11 @@ struct agg_sq {
 	u32 issue;			/* next slot to take from the ring */
 	u32 cons;			/* oldest slot not retired */
 	u32 reads;			/* READs and atomics in [cons, issue) */
+	u32 psn;			/* packets issued on this lane QP, modulo 2^32 */
+	u32 psn_cons;			/* of those, of retired requests */
+	u32 takes;			/* retired requests of this lane QP that take a receive */
+	u32 replay_left;		/* requests that an earlier path did not finish */
+	u8 fault_status;		/* what the lane said when the path failed */
 	enum agg_sq_block block;
 	u8 fail_status;			/* of the request at @issue if AGG_SQ_FAIL */
 	bool sig_all;
@@ -470,6 +494,7 @@ struct agg_lqp {
 	struct agg_qp *qp;
 	struct agg_lane *lane;		/* holds a reference */
 	struct list_head node;		/* lane->qps, under lane->qps_lock */
+	struct list_head old_node;	/* qp->fo.old, once retired */
 	struct ib_qp *ibqp;
 	struct agg_lcq *scq, *rcq;
 	u32 sq_depth, rq_depth;		/* reserved on the lane CQs */
@@ -480,9 +505,58 @@ struct agg_lqp {
 	u8 peer_lane;
 	union ib_gid gid, peer_gid;	/* addresses of the two lanes */
 	enum ib_mtu mtu;		/* what both lanes can do */
+	u32 mtu_bytes;			/* path MTU, set on the way to RTR */
 	enum ib_qp_state state;		/* written under mutex + sq.lock + rq.lock */
 	bool stopped;			/* no more posts; written like @state */
+	bool hold;			/* no sends yet; written like @state */
+	bool was_rtr;			/* it may have executed something */
+	bool sq_unresolved;		/* sq.lock: it flushed what must not be reported */
+	bool rq_unresolved;		/* rq.lock: likewise */
+	u32 recvs;			/* rq.lock: receives completed */
+	unsigned long retired;		/* jiffies when it left qp->lqp */
 	struct completion sq_idle, rq_idle;	/* drain markers came back */
+};
+
+/* Why a path is given up; the values are uapi (enum rdma_agg_cause). */
+enum agg_cause {
+	AGG_CAUSE_NONE,
+	AGG_CAUSE_RETRY,	/* the lane's retries ran out */
+	AGG_CAUSE_LANE_FAULT,	/* the lane QP failed by itself */
+	AGG_CAUSE_LANE_DOWN,	/* carrier, port, or the administrator */
+	AGG_CAUSE_LANE_GONE,	/* the lane was removed */
+	AGG_CAUSE_PEER,		/* the peer noticed */
+	AGG_CAUSE_CONNECT,	/* the new lane QP could not be connected */
+	AGG_CAUSE_MOVE,		/* to a better lane */
+};
+
+/* What the requests of a failed path came to. */
+struct agg_resolved {
+	u32 resolved, replayed;
+};
+
+/*
+ * Path failure of one QP (failover.c). All under qp->mutex, but for what says
+ * otherwise.
+ */
+struct agg_failover {
+	struct agg_fence fence;
+	struct delayed_work work;
+	u8 cause;			/* written by who set AGG_QPF_PATH */
+	u64 since;			/* ns, likewise */
+	unsigned long retry;		/* ms to the next try */
+	unsigned long poll_at;		/* jiffies: follower: when to see whether the leader lives */
+	unsigned long avoid;		/* our lanes that have just failed, though they look well */
+	unsigned long lost_since;	/* jiffies; 0: no request waits for a path */
+	struct agg_wire_attach *offer;	/* leader: what is repeated until it is answered */
+	u8 failed_lane;			/* where the last path was */
+	struct list_head old;		/* quiet lane QPs, until old packets are gone */
+	u32 blame_at;			/* the request that heads the queue at each failure */
+	u32 blame;			/* how often */
+	bool over;			/* + both queue locks: no path ever again */
+	u32 failovers;
+	u32 last_us, max_us;
+	u64 replayed, resolved;
+	u8 last_cause;
 };
 
 /* Work request ids on a lane: 32 bits of slot, or this. */
@@ -493,6 +567,7 @@ enum {
 	AGG_QPF_ERROR,		/* must go to ERR; the engines stop at once */
 	AGG_QPF_DISCARD,	/* going to RESET or away: completions are dropped */
 	AGG_QPF_RNR_WATCH,	/* rnr_retry is finite */
+	AGG_QPF_PATH,		/* the path has failed; the engines stop at once */
 };
 
 struct agg_qp {
@@ -520,11 +595,12 @@ struct agg_qp {
 	bool leader;
 	u8 peer_rnr_timer;
 	u64 peer_cookie;
-	u32 epoch;
-	int attach_err;
+	u64 peer_lanes_ok;		/* its lanes that the peer's QP can use */
+	u64 peer_instance;
 	wait_queue_head_t attach_wait;
 
 	struct agg_lqp *lqp;		/* home path; written under mutex + both locks */
+	struct agg_failover fo;
 	u32 flow_hash;
 
 	struct agg_sq sq;
@@ -538,6 +614,18 @@ struct agg_qp {
 	unsigned long events;		/* bit per enum ib_event_type to report */
 	u64 created;
 };
+
+/* In ERR, or on the way to it, to RESET or away: no path is wanted any more. */
+static inline bool agg_qp_ending(const struct agg_qp *qp)
+{
+	return READ_ONCE(qp->flags) & (BIT(AGG_QPF_ERROR) | BIT(AGG_QPF_DISCARD));
+}
+
+static inline bool agg_opcode_takes_receive(u8 opcode)
+{
+	return opcode == IB_WR_SEND || opcode == IB_WR_SEND_WITH_IMM ||
+	       opcode == IB_WR_RDMA_WRITE_WITH_IMM;
+}
 
 static inline struct agg_pd *to_apd(struct ib_pd *p)
 {
@@ -599,7 +687,6 @@ void agg_qp_fail(struct agg_qp *qp);
 void agg_qp_fatal(struct agg_qp *qp);
 void agg_qp_watch_rnr(struct agg_qp *qp);
 void agg_qp_event(struct agg_qp *qp, enum ib_event_type type);
-void agg_qp_lose_lane(struct agg_qp *qp);
 void agg_qp_ring_trapped(struct agg_qp *qp);
 void agg_qp_want_trap(struct agg_qp *qp);
 void agg_qp_sqd_done(struct agg_qp *qp);
@@ -611,10 +698,39 @@ int agg_lqp_rtr(struct agg_lqp *lqp);
 int agg_lqp_update(struct agg_lqp *lqp, int mask);
 void agg_lqp_error(struct agg_lqp *lqp);
 int agg_lqp_rts(struct agg_lqp *lqp, int mask);
+int agg_lqp_quiesce(struct agg_lqp *lqp, u32 *psn);
+void agg_lqp_retire(struct agg_lqp *lqp);
+void agg_lqp_release(struct agg_lqp *lqp);
 void agg_lqp_destroy(struct agg_lqp *lqp);
+void agg_lane_fail_paths(struct agg_lane *lane, enum agg_cause cause);
+
+/* failover.c */
+struct agg_wire_attach;
+void agg_fo_init(struct agg_qp *qp);
+void agg_fo_cancel(struct agg_qp *qp);
+void agg_fo_begin(struct agg_qp *qp, u32 epoch);
+void agg_fo_end(struct agg_qp *qp);
+void agg_tombs_free(struct agg_dev *dev);
+u8 agg_tomb_rx(struct agg_dev *dev, const struct agg_wire_attach *req,
+	       struct agg_wire_attach *resp);
+bool agg_fo_failing(const struct agg_qp *qp);
+void agg_fo_not_connected(struct agg_qp *qp);
+void agg_fo_lose_lane(struct agg_qp *qp, struct agg_lane *lane);
+void agg_fo_kick_all(struct agg_dev *dev);
+int agg_fo_offered(struct agg_qp *qp, const struct agg_wire_attach *req);
+u8 agg_fence_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
+		struct agg_wire_attach *resp);
+u8 agg_ready_rx(struct agg_qp *qp, const struct agg_wire_attach *req);
+void agg_qp_path_failed(struct agg_lqp *lqp, enum agg_cause cause);
+const char *agg_cause_name(enum agg_cause cause);
 
 /* attach.c */
-struct agg_wire_attach;
+void agg_qp_fill(struct agg_qp *qp, u8 kind, struct agg_wire_attach *m);
+int agg_qp_lead_create(struct agg_qp *qp, struct agg_peer *peer, unsigned long *tried);
+int agg_qp_follow_create(struct agg_qp *qp, const struct agg_wire_attach *req);
+void agg_qp_paired(struct agg_qp *qp, const struct agg_wire_attach *m);
+bool agg_qp_is_self(const struct agg_qp *qp);
+bool agg_qp_leads(const struct agg_qp *qp);
 int agg_qp_attach(struct agg_qp *qp, const union ib_gid *sgid, const union ib_gid *dgid, u32 dqpn);
 void agg_qp_drop_attach(struct agg_qp *qp);
 void agg_qp_detach(struct agg_qp *qp);
@@ -626,6 +742,12 @@ void agg_detach_rx(struct agg_dev *dev, const struct agg_wire_attach *req);
 
 /* sq.c, rq.c */
 void agg_sq_run(struct agg_qp *qp);
+bool agg_sq_idle(const struct agg_qp *qp);
+bool agg_sq_has_work(struct agg_qp *qp);
+void agg_sq_quiet(struct agg_lqp *lqp);
+int agg_sq_resolve(struct agg_qp *qp, const struct agg_frozen *peer, struct agg_resolved *r);
+bool agg_sq_abandon(struct agg_qp *qp, enum ib_wc_status status);
+void agg_rq_rewind(struct agg_qp *qp);
 void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc);
 int agg_sq_init(void);
 void agg_sq_exit(void);

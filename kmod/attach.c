@@ -70,6 +70,12 @@ static u8 agg_attach_status(int err)
 	case -ENOMEM:
 	case -ENOBUFS:
 		return AGG_WIRE_BUSY;
+	case -ENOENT:
+		return AGG_WIRE_GONE;
+	case -ESTALE:
+		return AGG_WIRE_STALE;
+	case -ESHUTDOWN:
+		return AGG_WIRE_IN_ERROR;
 	default:
 		return AGG_WIRE_REFUSED;
 	}
@@ -124,12 +130,24 @@ static unsigned long agg_pd_usable_lanes(struct agg_pd *pd)
 	return lanes;
 }
 
-static bool agg_qp_is_self(const struct agg_qp *qp)
+/**
+ * agg_qp_is_self() - is the QP connected to itself?
+ * @qp: the QP; its peer is known
+ *
+ * Context: any; qp->mutex is held.
+ */
+bool agg_qp_is_self(const struct agg_qp *qp)
 {
 	return qp->dqpn == qp->ibqp.qp_num && !memcmp(&qp->sgid, &qp->dgid, sizeof(qp->sgid));
 }
 
-static bool agg_qp_leads(const struct agg_qp *qp)
+/**
+ * agg_qp_leads() - is this end the one that chooses paths? (rule 12)
+ * @qp: the QP; its peer is known
+ *
+ * Context: any; qp->mutex is held.
+ */
+bool agg_qp_leads(const struct agg_qp *qp)
 {
 	int cmp = memcmp(qp->sgid.raw, qp->dgid.raw, sizeof(qp->sgid.raw));
 
@@ -185,18 +203,36 @@ static void agg_qp_install_lqp(struct agg_qp *qp, struct agg_lqp *lqp)
 	spin_unlock_irq(&qp->sq.lock);
 }
 
-/* What both kinds of message and the replies have in common. */
-static void agg_qp_fill(struct agg_qp *qp, u8 kind, struct agg_wire_attach *m)
+/**
+ * agg_qp_fill() - what all messages about a QP have in common
+ * @qp: the QP; its peer is known
+ * @kind: enum agg_wire_attach_kind
+ * @m: filled
+ *
+ * Context: process; qp->mutex is held.
+ */
+void agg_qp_fill(struct agg_qp *qp, u8 kind, struct agg_wire_attach *m)
 {
+	const struct agg_fence *f = &qp->fo.fence;
 	struct agg_lqp *lqp = qp->lqp;
+
+	lockdep_assert_held(&qp->mutex);
 
 	memset(m, 0, sizeof(*m));
 	m->kind = kind;
 	m->flags = qp->named ? AGG_WIRE_ATTACH_NAMED : 0;
 	m->instance_src = qp->dev->instance;
+	m->instance_dst = qp->peer_instance;
 	m->cookie_src = qp->cookie;
 	m->cookie_dst = qp->peer_cookie;
-	m->epoch = qp->epoch;
+	m->epoch = f->epoch;
+	if (f->state != AGG_FENCE_NONE && f->state != AGG_FENCE_LIVE) {
+		/* Rules 7 and 13. */
+		m->flags |= AGG_WIRE_ATTACH_FROZEN;
+		m->frozen_epoch = f->own.epoch;
+		m->frozen_psn = f->own.psn;
+		m->frozen_recvs = f->own.recvs;
+	}
 	m->sqpn = qp->ibqp.qp_num;
 	m->dqpn = qp->dqpn;
 	memcpy(m->sgid, qp->sgid.raw, 16);
@@ -217,8 +253,14 @@ static void agg_qp_fill(struct agg_qp *qp, u8 kind, struct agg_wire_attach *m)
 	memcpy(m->lane_gid, lqp->gid.raw, 16);
 }
 
-/* The peer's end of the path is known. */
-static void agg_qp_attached(struct agg_qp *qp, const struct agg_wire_attach *m)
+/**
+ * agg_qp_paired() - the peer's end of the path is known
+ * @qp: the QP, with its end
+ * @m: the offer, or the reply to it
+ *
+ * Context: process; qp->mutex is held.
+ */
+void agg_qp_paired(struct agg_qp *qp, const struct agg_wire_attach *m)
 {
 	struct agg_lqp *lqp = qp->lqp;
 
@@ -229,11 +271,19 @@ static void agg_qp_attached(struct agg_qp *qp, const struct agg_wire_attach *m)
 	memcpy(lqp->peer_gid.raw, m->lane_gid, 16);
 	if (m->mtu)
 		lqp->mtu = m->mtu;
-	qp->peer_cookie = m->cookie_src;
 	qp->peer_rnr_timer = m->rnr_timer;
-	qp->attached = true;
 	agg_count(qp->dev, ATTACH_OK);
-	trace_agg_qp_attach(qp, qp->epoch, lqp->lane->id, lqp->peer_lane, 0);
+	trace_agg_qp_attach(qp, m->epoch, lqp->lane->id, lqp->peer_lane, 0);
+}
+
+/* The first path. */
+static void agg_qp_attached(struct agg_qp *qp, const struct agg_wire_attach *m)
+{
+	agg_qp_paired(qp, m);
+	qp->peer_cookie = m->cookie_src;
+	qp->peer_instance = m->instance_src;
+	qp->attached = true;
+	agg_fo_begin(qp, m->epoch);
 	wake_up_all(&qp->attach_wait);
 }
 
@@ -252,8 +302,7 @@ static void agg_qp_forget_peer(struct agg_qp *qp, bool tell)
 		agg_peer_detach(qp->peer, &m);
 	}
 	qp->attached = false;
-	if (qp->lqp)
-		agg_lqp_destroy(qp->lqp);
+	agg_fo_end(qp);
 	if (qp->peer) {
 		/* Without a lane QP it asks for no more keys. */
 		agg_peer_key_cancel(qp->peer, qp);
@@ -261,8 +310,8 @@ static void agg_qp_forget_peer(struct agg_qp *qp, bool tell)
 	}
 	qp->peer = NULL;
 	qp->peer_cookie = 0;
+	qp->peer_instance = 0;
 	qp->peer_rnr_timer = 0;
-	qp->epoch = 0;
 }
 
 /**
@@ -306,6 +355,8 @@ struct agg_path {
 static void agg_qp_paths(struct agg_qp *qp, struct agg_peer *peer, unsigned long lanes,
 			 struct agg_path *path)
 {
+	/* A peer that has failed over tells which of its lanes the QP can use. */
+	u64 theirs_ok = qp->fo.fence.state == AGG_FENCE_KNOWN ? qp->peer_lanes_ok : U64_MAX;
 	struct agg_wire_lane *theirs;
 	bool rails = false;
 	unsigned int n, i, j;
@@ -331,7 +382,7 @@ static void agg_qp_paths(struct agg_qp *qp, struct agg_peer *peer, unsigned long
 
 				rails |= same;
 				if ((!pass && !same) || !agg_lane_usable(t->state) ||
-				    !agg_path_gids(lane, t, &a, &b))
+				    !(theirs_ok & BIT(t->id)) || !agg_path_gids(lane, t, &a, &b))
 					continue;
 				path->peer[i] = *t;
 				__set_bit(i, &path->eligible);
@@ -343,7 +394,16 @@ static void agg_qp_paths(struct agg_qp *qp, struct agg_peer *peer, unsigned long
 	kfree(theirs);
 }
 
-static int agg_qp_lead_create(struct agg_qp *qp, struct agg_peer *peer, unsigned long *tried)
+/**
+ * agg_qp_lead_create() - choose a path and create our end of it
+ * @qp: the QP, without a lane QP
+ * @peer: its peer
+ * @tried: lanes not to be considered; the chosen one is added
+ *
+ * Context: may sleep; qp->mutex is held. Return: 0 with qp->lqp set, or -errno;
+ * -ENETUNREACH: no lane is left.
+ */
+int agg_qp_lead_create(struct agg_qp *qp, struct agg_peer *peer, unsigned long *tried)
 {
 	struct agg_flow flow = agg_qp_flow(qp);
 	const struct agg_wire_lane *to;
@@ -573,11 +633,11 @@ int agg_qp_attach(struct agg_qp *qp, const union ib_gid *sgid, const union ib_gi
 	}
 
 	mutex_lock(&qp->mutex);
-	if (!err && (!qp->attached || !qp->lqp))
+	if (!err && !qp->attached)
 		err = -ENETUNREACH;
 	if (err) {
 		agg_count(qp->dev, ATTACH_FAIL);
-		trace_agg_qp_attach(qp, qp->epoch, AGG_LANE_NONE, AGG_LANE_NONE, err);
+		trace_agg_qp_attach(qp, 0, AGG_LANE_NONE, AGG_LANE_NONE, err);
 		pr_info_ratelimited("rdma_agg: %s: qpn %#x: no path to %pI6c qpn %#x: %s (%d)\n",
 				    dev_name(&qp->dev->ibdev.dev), qp->ibqp.qp_num, dgid->raw,
 				    dqpn, agg_attach_why(err), err);
@@ -615,7 +675,15 @@ static int agg_qp_accept_peer(struct agg_qp *qp, const struct agg_wire_attach *r
 	return agg_qp_set_peer(qp, req->dgid, req->sgid, req->sqpn);
 }
 
-static int agg_qp_take_offer(struct agg_qp *qp, const struct agg_wire_attach *req)
+/**
+ * agg_qp_follow_create() - create our end of the path that the leader offers
+ * @qp: the QP, without a lane QP
+ * @req: the offer
+ *
+ * Context: may sleep; qp->mutex is held. Return: 0 with qp->lqp set, or -errno;
+ * -ENETUNREACH: the lane is of no use.
+ */
+int agg_qp_follow_create(struct agg_qp *qp, const struct agg_wire_attach *req)
 {
 	struct agg_lane *lane;
 	struct agg_lqp *lqp;
@@ -623,20 +691,6 @@ static int agg_qp_take_offer(struct agg_qp *qp, const struct agg_wire_attach *re
 
 	lockdep_assert_held(&qp->mutex);
 
-	if (qp->attached && qp->lqp && qp->peer_cookie == req->cookie_src &&
-	    qp->lqp->peer_qpn == req->lane_qpn && qp->epoch == req->epoch)
-		return 0;	/* A repetition: the same answer. */
-
-	err = agg_qp_accept_peer(qp, req);
-	if (err)
-		return err;
-	if (agg_qp_leads(qp))
-		return -EPROTO;
-	if (qp->lqp) {
-		/* A new offer replaces one the leader has given up. */
-		qp->attached = false;
-		agg_lqp_destroy(qp->lqp);
-	}
 	if (!(agg_pd_usable_lanes(qp->pd) & BIT(req->dlane)))
 		return -ENETUNREACH;
 	lane = agg_lane_get(qp->dev, req->dlane);
@@ -656,13 +710,37 @@ static int agg_qp_take_offer(struct agg_qp *qp, const struct agg_wire_attach *re
 		agg_lqp_destroy(lqp);
 		return -ENETUNREACH;
 	}
-	qp->epoch = req->epoch;
-	agg_qp_attached(qp, req);
 	return 0;
 
 err_lane:
 	agg_select_release(qp->dev, lane);
 	agg_lane_put(lane);
+	return err;
+}
+
+static int agg_qp_take_offer(struct agg_qp *qp, const struct agg_wire_attach *req)
+{
+	int err;
+
+	lockdep_assert_held(&qp->mutex);
+
+	if (req->flags & AGG_WIRE_ATTACH_FROZEN)
+		return agg_fo_offered(qp, req);
+	if (qp->attached && qp->lqp && qp->peer_cookie == req->cookie_src &&
+	    qp->lqp->peer_qpn == req->lane_qpn && qp->fo.fence.epoch == req->epoch)
+		return 0;	/* A repetition: the same answer. */
+
+	err = agg_qp_accept_peer(qp, req);
+	if (err)
+		return err;
+	if (agg_qp_leads(qp))
+		return -EPROTO;
+	/* A new offer replaces one the leader has given up. */
+	qp->attached = false;
+	agg_fo_end(qp);
+	err = agg_qp_follow_create(qp, req);
+	if (!err)
+		agg_qp_attached(qp, req);
 	return err;
 }
 
@@ -755,14 +833,25 @@ void agg_attach_rx(struct agg_dev *dev, const struct agg_wire_attach *req,
 
 	qp = agg_qp_get(dev, req->dqpn);
 	if (!qp) {
-		resp->status = AGG_WIRE_NO_QP;
+		resp->status = req->kind == AGG_WIRE_FENCE ? agg_tomb_rx(dev, req, resp) :
+			       AGG_WIRE_NO_QP;
 	} else {
 		u8 status;
 
-		if (req->kind == AGG_WIRE_RQSTATE)
+		switch (req->kind) {
+		case AGG_WIRE_RQSTATE:
 			status = agg_rqstate_rx(qp, req);
-		else
+			break;
+		case AGG_WIRE_FENCE:
+			status = agg_fence_rx(qp, req, resp);
+			break;
+		case AGG_WIRE_READY:
+			status = agg_ready_rx(qp, req);
+			break;
+		default:
 			status = agg_attach_status(agg_attach_take(qp, req, resp));
+			break;
+		}
 		agg_qp_put(qp);
 		resp->status = status;
 	}

@@ -273,6 +273,7 @@ static void agg_dealloc_driver(struct ib_device *ibdev)
 	WARN_ON(!xa_empty(&dev->qps));
 	WARN_ON(!xa_empty(&dev->mrs));
 	WARN_ON(!xa_empty(&dev->rings));
+	agg_tombs_free(dev);
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->mrs);
 	xa_destroy(&dev->rings);
@@ -308,6 +309,7 @@ static void agg_params_init(struct agg_params *p)
 		.ack_timeout_min = 19,	/* 2.1 s */
 		.ack_timeout_max = 20,	/* 4.3 s */
 		.load_bound = 100,
+		.failover_timeout_ms = 30000,
 	};
 }
 
@@ -348,6 +350,8 @@ int agg_dev_create(const char *name, struct net_device *ndev, struct netlink_ext
 	INIT_WORK(&dev->unreg_work, agg_unreg_work);
 	mutex_init(&dev->lanes_lock);
 	init_rwsem(&dev->objs_sem);
+	spin_lock_init(&dev->tombs_lock);
+	INIT_LIST_HEAD(&dev->tombs);
 	spin_lock_init(&dev->pds_lock);
 	INIT_LIST_HEAD(&dev->pds);
 	spin_lock_init(&dev->select_lock);

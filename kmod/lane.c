@@ -7,8 +7,8 @@
  *   1. dead + out of the table: no new lane QP is created on it
  *      (agg_lqp_create() checks @dead under qps_lock);
  *   2. its event handler and work are gone: no more state changes;
- *   3. its QPs are moved to the error state and their lane QPs drained and
- *      destroyed: no posts, no completions;
+ *   3. its lane QPs are drained and destroyed: no posts, no completions; what
+ *      they have executed is kept by their QPs, which go on by other lanes;
  *   4. MRs and PDs, then the lane CQs;
  *   5. the table's reference; the memory goes after an RCU grace period.
  */
@@ -271,6 +271,7 @@ static void agg_lane_event_work(struct work_struct *work)
 	struct agg_lane *lane = container_of(work, struct agg_lane, event_work);
 	struct agg_dev *dev = lane->dev;
 	struct ib_port_attr attr;
+	bool usable = false;
 
 	/* Not under lanes_lock: soft-RoCE's query_port takes rtnl. */
 	agg_lane_read_gids(lane);
@@ -283,8 +284,14 @@ static void agg_lane_event_work(struct work_struct *work)
 			agg_lane_port_active(lane);
 		else
 			agg_lane_set_state(lane, AGG_LANE_DOWN, _RET_IP_);
+		usable = agg_lane_usable(lane->state);
 	}
 	mutex_unlock(&dev->lanes_lock);
+
+	if (usable)
+		agg_fo_kick_all(dev);
+	else
+		agg_lane_fail_paths(lane, AGG_CAUSE_LANE_DOWN);
 
 	agg_dev_update_port(dev);
 	agg_session_lanes_changed(dev);
@@ -642,7 +649,7 @@ static void agg_lane_remove(struct agg_lane *lane)
  * @port: its port
  * @extack: where a refusal is explained
  *
- * QPs whose home path uses it are moved to the error state.
+ * QPs whose home path uses it go on by another lane.
  *
  * Context: may sleep; takes lanes_mutex. Return: 0 or -ENOENT.
  */

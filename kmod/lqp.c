@@ -3,9 +3,13 @@
  * Lane QPs: our end of a path.
  *
  * Everything here runs under qp->mutex of the agg QP. A lane QP is destroyed
- * only when it is idle: posting has stopped, it is in the error state, and the
+ * only when it is quiet: posting has stopped, it is in the error state, and the
  * marker posted behind the last request of each queue has come back, so that
- * no completion on the shared lane CQs refers to it any more.
+ * no completion on the shared lane CQs refers to it any more, and its responder
+ * executes nothing more (failover.rst, rule 3).
+ *
+ * One whose path has failed is kept for a while in that state (rule 18): while
+ * its number is taken no late packet of the old path meets another QP.
  */
 #include <linux/etherdevice.h>
 #include <linux/random.h>
@@ -292,8 +296,8 @@ static int agg_lqp_av(struct agg_lqp *lqp, struct rdma_ah_attr *av)
  * agg_lqp_rtr() - make the lane QP ready to receive
  * @lqp: state RESET; the peer's end is known
  *
- * Receives are forwarded by the caller, once it is sure of the lane; what
- * arrives before that is retried by the peer's lane.
+ * Receives are forwarded by the caller, once it is sure of the lane; what arrives
+ * before that is retried by the peer's lane.
  *
  * Context: sleeps, also for address resolution; qp->mutex is held.
  * Return: 0 or -errno of the lane.
@@ -319,13 +323,14 @@ int agg_lqp_rtr(struct agg_lqp *lqp)
 	err = agg_lqp_to_init(lqp);
 	if (err)
 		return err;
+	lqp->mtu_bytes = ib_mtu_enum_to_int(attr.path_mtu);
 	agg_lqp_set_state(lqp, IB_QPS_INIT);
-
 	err = ib_modify_qp(lqp->ibqp, &attr, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU |
 			   IB_QP_DEST_QPN | IB_QP_RQ_PSN | IB_QP_MAX_DEST_RD_ATOMIC |
 			   IB_QP_MIN_RNR_TIMER);
 	if (err)
 		return err;
+	lqp->was_rtr = true;
 	agg_lqp_set_state(lqp, IB_QPS_RTR);
 	return 0;
 }
@@ -451,8 +456,8 @@ void agg_lqp_error(struct agg_lqp *lqp)
 
 	if (lqp->state == IB_QPS_RESET) {
 		/* Nothing was ever posted. */
-		complete(&lqp->sq_idle);
-		complete(&lqp->rq_idle);
+		complete_all(&lqp->sq_idle);
+		complete_all(&lqp->rq_idle);
 		return;
 	}
 
@@ -483,21 +488,45 @@ static void agg_lqp_wait(struct agg_lqp *lqp, struct completion *c, const char *
 }
 
 /**
- * agg_lqp_destroy() - stop, drain and destroy the lane QP of a QP
- * @lqp: qp->lqp, or one that never became it
+ * agg_lqp_quiesce() - stop a lane QP and wait until it is quiet
+ * @lqp: qp->lqp
+ * @psn: packets it has executed as responder, modulo 2^24; or NULL
+ *
+ * Rule 3: posting has stopped and ERR is set; then both markers, posted after
+ * that, have come back, so the responder is idle and every completion was
+ * processed; only then is the expected PSN read.
  *
  * Context: sleeps until the lane has flushed; qp->mutex is held.
+ * Return: 0, or -errno: the lane does not tell its PSN.
  */
-void agg_lqp_destroy(struct agg_lqp *lqp)
+int agg_lqp_quiesce(struct agg_lqp *lqp, u32 *psn)
 {
-	struct agg_lane *lane = lqp->lane;
-	struct agg_qp *qp = lqp->qp;
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+	int err;
 
-	lockdep_assert_held(&qp->mutex);
+	lockdep_assert_held(&lqp->qp->mutex);
 
 	agg_lqp_error(lqp);
 	agg_lqp_wait(lqp, &lqp->sq_idle, "send");
 	agg_lqp_wait(lqp, &lqp->rq_idle, "receive");
+	if (!psn)
+		return 0;
+	*psn = 0;
+	if (!lqp->was_rtr)
+		return 0;
+
+	err = ib_query_qp(lqp->ibqp, &attr, IB_QP_RQ_PSN, &init);
+	if (err)
+		return err;
+	*psn = (attr.rq_psn - lqp->peer_psn) & AGG_PSN_MASK;
+	return 0;
+}
+
+/* It is no longer the home path, and no longer counts as a flow of the lane. */
+static void agg_lqp_unhome(struct agg_lqp *lqp)
+{
+	struct agg_qp *qp = lqp->qp;
 
 	spin_lock_irq(&qp->sq.lock);
 	spin_lock(&qp->rq.lock);
@@ -505,6 +534,42 @@ void agg_lqp_destroy(struct agg_lqp *lqp)
 		qp->lqp = NULL;
 	spin_unlock(&qp->rq.lock);
 	spin_unlock_irq(&qp->sq.lock);
+
+	if (!lqp->retired)
+		agg_select_release(qp->dev, lqp->lane);
+}
+
+/**
+ * agg_lqp_retire() - keep a quiet lane QP until old packets are gone
+ * @lqp: qp->lqp; quiet
+ *
+ * Context: may sleep; qp->mutex is held.
+ */
+void agg_lqp_retire(struct agg_lqp *lqp)
+{
+	lockdep_assert_held(&lqp->qp->mutex);
+
+	agg_lqp_unhome(lqp);
+	/* 0 stands for "never". */
+	lqp->retired = jiffies | 1;
+	list_add_tail(&lqp->old_node, &lqp->qp->fo.old);
+}
+
+/**
+ * agg_lqp_release() - destroy a lane QP that is quiet
+ * @lqp: qp->lqp, a retired one, or one that never became the home path
+ *
+ * Context: may sleep; qp->mutex is held.
+ */
+void agg_lqp_release(struct agg_lqp *lqp)
+{
+	struct agg_lane *lane = lqp->lane;
+
+	lockdep_assert_held(&lqp->qp->mutex);
+
+	agg_lqp_unhome(lqp);
+	if (lqp->retired)
+		list_del(&lqp->old_node);
 
 	ib_destroy_qp(lqp->ibqp);
 
@@ -515,14 +580,44 @@ void agg_lqp_destroy(struct agg_lqp *lqp)
 
 	agg_lcq_unreserve(lqp->rcq, lqp->rq_depth + AGG_LQP_SPARE);
 	agg_lcq_unreserve(lqp->scq, lqp->sq_depth + AGG_LQP_SPARE);
-	agg_select_release(qp->dev, lane);
 	agg_lane_put(lane);
 	kfree(lqp);
 }
 
 /**
- * agg_lane_drop_qps() - move all QPs of a lane to the error state
+ * agg_lqp_destroy() - stop, drain and destroy a lane QP
+ * @lqp: qp->lqp, or one that never became it
+ *
+ * Context: sleeps until the lane has flushed; qp->mutex is held.
+ */
+void agg_lqp_destroy(struct agg_lqp *lqp)
+{
+	agg_lqp_quiesce(lqp, NULL);
+	agg_lqp_release(lqp);
+}
+
+/**
+ * agg_lane_fail_paths() - the lane carries nothing any more
+ * @lane: the lane
+ * @cause: why
+ *
+ * Context: process. The paths are given up soon.
+ */
+void agg_lane_fail_paths(struct agg_lane *lane, enum agg_cause cause)
+{
+	struct agg_lqp *lqp;
+
+	spin_lock_irq(&lane->qps_lock);
+	list_for_each_entry(lqp, &lane->qps, node)
+		agg_qp_path_failed(lqp, cause);
+	spin_unlock_irq(&lane->qps_lock);
+}
+
+/**
+ * agg_lane_drop_qps() - take everything off a lane that leaves
  * @lane: dead, so no lane QP is added
+ *
+ * The QPs go on by another lane, or wait for one.
  *
  * Context: sleeps until the lane has flushed; no QP's mutex is held. On return
  * no lane QP exists.
@@ -537,7 +632,7 @@ void agg_lane_drop_qps(struct agg_lane *lane)
 		lqp = list_first_entry_or_null(&lane->qps, struct agg_lqp, node);
 		qp = lqp ? lqp->qp : NULL;
 		/*
-		 * A QP drops its own reference only after its lane QP has left
+		 * A QP drops its own reference only after its lane QPs have left
 		 * this list, so the count is not zero.
 		 */
 		if (qp)
@@ -547,8 +642,7 @@ void agg_lane_drop_qps(struct agg_lane *lane)
 			return;
 
 		mutex_lock(&qp->mutex);
-		if (qp->lqp && qp->lqp->lane == lane)
-			agg_qp_lose_lane(qp);
+		agg_fo_lose_lane(qp, lane);
 		mutex_unlock(&qp->mutex);
 		agg_qp_put(qp);
 	}

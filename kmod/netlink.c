@@ -784,6 +784,8 @@ static void agg_nl_read_params(struct nlattr **attrs, struct agg_params *p)
 					p->ack_timeout_min);
 	p->ack_timeout_max = agg_nl_u32(attrs[RDMA_AGG_A_PARAM_ACK_TIMEOUT_MAX],
 					p->ack_timeout_max);
+	p->failover_timeout_ms = agg_nl_u32(attrs[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT],
+					    p->failover_timeout_ms);
 }
 
 /* All but the port, see agg_nl_set_port(). */
@@ -797,6 +799,7 @@ static void agg_nl_write_params(struct agg_params *to, const struct agg_params *
 	WRITE_ONCE(to->rnr_grace_ms, from->rnr_grace_ms);
 	WRITE_ONCE(to->ack_timeout_min, from->ack_timeout_min);
 	WRITE_ONCE(to->ack_timeout_max, from->ack_timeout_max);
+	WRITE_ONCE(to->failover_timeout_ms, from->failover_timeout_ms);
 }
 
 static int agg_nl_check_params(struct agg_dev *dev, struct genl_info *info,

@@ -329,6 +329,28 @@ static int agg_nl_put_path(struct sk_buff *skb, const struct agg_nl_path *path, 
 	return 0;
 }
 
+/* The numbers move meanwhile; each is right by itself. */
+static int agg_nl_put_failover(struct sk_buff *skb, const struct agg_qp *qp)
+{
+	const struct agg_failover *fo = &qp->fo;
+
+	if (nla_put_u32(skb, RDMA_AGG_A_QP_EPOCH, READ_ONCE(fo->fence.epoch)) ||
+	    nla_put_u8(skb, RDMA_AGG_A_QP_FAILING, agg_fo_failing(qp)) ||
+	    nla_put_u32(skb, RDMA_AGG_A_QP_FAILOVERS, READ_ONCE(fo->failovers)))
+		return -EMSGSIZE;
+	if (!READ_ONCE(fo->failovers))
+		return 0;
+	if (nla_put_u32(skb, RDMA_AGG_A_QP_FAILOVER_CAUSE, READ_ONCE(fo->last_cause)) ||
+	    nla_put_u32(skb, RDMA_AGG_A_QP_FAILOVER_LAST, READ_ONCE(fo->last_us)) ||
+	    nla_put_u32(skb, RDMA_AGG_A_QP_FAILOVER_MAX, READ_ONCE(fo->max_us)) ||
+	    nla_put_u64_64bit(skb, RDMA_AGG_A_QP_REQUESTS_REPLAYED, READ_ONCE(fo->replayed),
+			      RDMA_AGG_A_QP_PAD) ||
+	    nla_put_u64_64bit(skb, RDMA_AGG_A_QP_REQUESTS_RESOLVED, READ_ONCE(fo->resolved),
+			      RDMA_AGG_A_QP_PAD))
+		return -EMSGSIZE;
+	return 0;
+}
+
 /* The caller holds the QP, and so its restrack entry and the task in it. */
 static int agg_nl_put_owner(struct sk_buff *skb, const struct agg_qp *qp)
 {
@@ -365,7 +387,6 @@ static int agg_nl_put_owner(struct sk_buff *skb, const struct agg_qp *qp)
 int agg_nl_fill_qp(struct agg_nl_msg *msg, struct agg_dev *dev, struct agg_qp *qp)
 {
 	bool attached = READ_ONCE(qp->attached);
-	int attach_err = READ_ONCE(qp->attach_err);
 	bool named = READ_ONCE(qp->named) || attached;
 	struct sk_buff *skb = msg->skb;
 	struct agg_nl_path path;
@@ -387,10 +408,10 @@ int agg_nl_fill_qp(struct agg_nl_msg *msg, struct agg_dev *dev, struct agg_qp *q
 	      nla_put_u32(skb, RDMA_AGG_A_QP_PEER_QPN, qp->dqpn) ||
 	      nla_put_u32(skb, RDMA_AGG_A_QP_FLOW_HASH, READ_ONCE(qp->flow_hash)))) ||
 	    nla_put_u8(skb, RDMA_AGG_A_QP_ATTACHED, attached) ||
-	    (attach_err && nla_put_u32(skb, RDMA_AGG_A_QP_ERROR, abs(attach_err))) ||
 	    agg_nl_put_path(skb, &path, attached) ||
 	    agg_nl_put_owner(skb, qp) ||
-	    nla_put_u64_64bit(skb, RDMA_AGG_A_QP_CREATED, qp->created, RDMA_AGG_A_QP_PAD)) {
+	    nla_put_u64_64bit(skb, RDMA_AGG_A_QP_CREATED, qp->created, RDMA_AGG_A_QP_PAD) ||
+	    (attached && agg_nl_put_failover(skb, qp))) {
 		genlmsg_cancel(skb, hdr);
 		return -EMSGSIZE;
 	}
@@ -431,6 +452,11 @@ static const u16 agg_nl_stat_attr[AGG_STAT_NR] = {
 	[EVENT(SESSION_BAD_MSG)]	= RDMA_AGG_A_STAT_BAD_MESSAGES,
 	[EVENT(QP_FATAL)]		= RDMA_AGG_A_STAT_QP_ERRORS,
 	[EVENT(RNR_EXCEEDED)]	= RDMA_AGG_A_STAT_RNR_EXCEEDED,
+	[EVENT(FAILOVER)]	= RDMA_AGG_A_STAT_FAILOVERS,
+	[EVENT(FAILOVER_LOST)]	= RDMA_AGG_A_STAT_FAILOVERS_LOST,
+	[EVENT(REPLAYED)]	= RDMA_AGG_A_STAT_REQUESTS_REPLAYED,
+	[EVENT(RESOLVED)]	= RDMA_AGG_A_STAT_REQUESTS_RESOLVED,
+	[EVENT(ATOMIC_LOST)]	= RDMA_AGG_A_STAT_ATOMICS_LOST,
 };
 
 static int agg_nl_put_stats(struct sk_buff *skb, const u64 *v, unsigned int n)
@@ -601,6 +627,8 @@ int agg_nl_fill_param(struct agg_nl_msg *msg, struct agg_dev *dev)
 	    nla_put_u32(skb, RDMA_AGG_A_PARAM_RNR_GRACE, READ_ONCE(p->rnr_grace_ms)) ||
 	    nla_put_u32(skb, RDMA_AGG_A_PARAM_ACK_TIMEOUT_MIN, READ_ONCE(p->ack_timeout_min)) ||
 	    nla_put_u32(skb, RDMA_AGG_A_PARAM_ACK_TIMEOUT_MAX, READ_ONCE(p->ack_timeout_max)) ||
+	    nla_put_u32(skb, RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT,
+			READ_ONCE(p->failover_timeout_ms)) ||
 	    nla_put_u8(skb, RDMA_AGG_A_PARAM_PSK_SET, agg_session_has_psk(dev))) {
 		genlmsg_cancel(skb, hdr);
 		return -EMSGSIZE;

@@ -242,31 +242,6 @@ static void agg_qp_to_err(struct agg_qp *qp)
 	wake_up_all(&qp->attach_wait);
 }
 
-/**
- * agg_qp_lose_lane() - the lane of the home path leaves
- * @qp: the QP; its lane QP is gone on return
- *
- * Context: sleeps until the lane has flushed; qp->mutex is held.
- */
-void agg_qp_lose_lane(struct agg_qp *qp)
-{
-	struct agg_lqp *lqp = qp->lqp;
-
-	lockdep_assert_held(&qp->mutex);
-
-	if (qp->state == IB_QPS_RESET || qp->state == IB_QPS_INIT) {
-		/* Attached by the peer before the application used it. */
-		agg_qp_drop_attach(qp);
-		return;
-	}
-	set_bit(IB_EVENT_QP_FATAL, &qp->events);
-	agg_qp_to_err(qp);
-	agg_lqp_destroy(lqp);
-	agg_sq_run(qp);
-	agg_rq_run(qp);
-	agg_qp_queue(qp, agg_wq, &qp->err_work);
-}
-
 static void agg_qp_err_work(struct work_struct *work)
 {
 	struct agg_qp *qp = container_of(work, struct agg_qp, err_work);
@@ -287,7 +262,7 @@ static void agg_qp_err_work(struct work_struct *work)
 /* Forget everything: rings are emptied without completions. */
 static void agg_qp_to_reset(struct agg_qp *qp)
 {
-	u32 prod;
+	u32 prod, i;
 
 	lockdep_assert_held(&qp->mutex);
 
@@ -301,6 +276,12 @@ static void agg_qp_to_reset(struct agg_qp *qp)
 	qp->sq.cons = prod;
 	qp->sq.block = AGG_SQ_RUN;
 	qp->sq.reads = 0;
+	qp->sq.psn = 0;
+	qp->sq.psn_cons = 0;
+	qp->sq.takes = 0;
+	qp->sq.replay_left = 0;
+	for (i = 0; i <= qp->sq.ring->mask; i++)
+		qp->sq.slots[i].done = false;
 	qp->sq.rnr_exceeded = false;
 	WRITE_ONCE(qp->sq.ring->buf->consumer_index, prod);
 	spin_unlock_irq(&qp->sq.lock);
@@ -405,6 +386,29 @@ static int agg_qp_check_attr(struct agg_qp *qp, const struct ib_qp_attr *attr, i
 	return 0;
 }
 
+/*
+ * The first path cannot be connected, perhaps since its lane went down this
+ * moment: see whether another can within connect_timeout. If not, it is a matter
+ * of cabling or addresses, and the application shall know.
+ */
+static int agg_qp_await_path(struct agg_qp *qp, int err)
+{
+	unsigned int timeout = READ_ONCE(qp->dev->params.connect_timeout_ms);
+
+	lockdep_assert_held(&qp->mutex);
+
+	pr_info_ratelimited("rdma_agg: %s: qpn %#x: lane %s/%u does not reach %pI6c (%d)\n",
+			    dev_name(&qp->dev->ibdev.dev), qp->ibqp.qp_num,
+			    qp->lqp->lane->ibdev_name, qp->lqp->lane->port,
+			    qp->lqp->peer_gid.raw, err);
+	agg_fo_not_connected(qp);
+	mutex_unlock(&qp->mutex);
+	wait_event_timeout(qp->attach_wait, !agg_fo_failing(qp) || agg_qp_ending(qp),
+			   msecs_to_jiffies(timeout));
+	mutex_lock(&qp->mutex);
+	return agg_fo_failing(qp) || agg_qp_ending(qp) ? err : 0;
+}
+
 /* INIT -> RTR; qp->mutex is held, and given up while the peer is awaited. */
 static int agg_qp_to_rtr(struct agg_qp *qp, const struct ib_qp_attr *attr)
 {
@@ -417,34 +421,35 @@ static int agg_qp_to_rtr(struct agg_qp *qp, const struct ib_qp_attr *attr)
 	if (err)
 		return err;
 
+	agg_qp_set_state(qp, IB_QPS_RTR, _RET_IP_);
+	/* If the path has failed already, the next one gets the state. */
+	if (agg_fo_failing(qp))
+		return 0;
 	err = agg_qp_learn_poison(qp);
 	if (!err)
 		err = agg_lqp_rtr(qp->lqp);
+	if (err)
+		err = agg_qp_await_path(qp, err);
 	if (err) {
-		pr_info_ratelimited("rdma_agg: %s: qpn %#x: lane %s/%u does not reach %pI6c (%d)\n",
-				    dev_name(&qp->dev->ibdev.dev), qp->ibqp.qp_num,
-				    qp->lqp->lane->ibdev_name, qp->lqp->lane->port,
-				    qp->lqp->peer_gid.raw, err);
+		if (!agg_qp_ending(qp))
+			agg_qp_set_state(qp, IB_QPS_INIT, _RET_IP_);
 		agg_qp_detach(qp);
-		return err;
 	}
-	agg_qp_set_state(qp, IB_QPS_RTR, _RET_IP_);
-	return 0;
+	return err;
 }
 
 static int agg_qp_to_rts(struct agg_qp *qp, enum ib_qp_state cur, int mask)
 {
 	int err;
 
-	if (!qp->lqp)
-		return -ENETDOWN;
-
 	if (qp->attr.rnr_retry < 7)
 		set_bit(AGG_QPF_RNR_WATCH, &qp->flags);
 	else
 		clear_bit(AGG_QPF_RNR_WATCH, &qp->flags);
 
-	if (cur == IB_QPS_RTR)
+	if (agg_fo_failing(qp))
+		err = 0;
+	else if (cur == IB_QPS_RTR)
 		err = agg_lqp_rts(qp->lqp, mask);
 	else
 		err = agg_lqp_update(qp->lqp, mask);
@@ -474,7 +479,7 @@ static void agg_qp_to_sqd(struct agg_qp *qp)
 
 	spin_lock_irq(&qp->sq.lock);
 	/* Else agg_sq_complete() sees the last one return. */
-	idle = qp->sq.cons == qp->sq.issue;
+	idle = agg_sq_idle(qp);
 	spin_unlock_irq(&qp->sq.lock);
 	if (idle)
 		agg_qp_sqd_done(qp);
@@ -496,7 +501,7 @@ static int agg_qp_move(struct agg_qp *qp, enum ib_qp_state cur, enum ib_qp_state
 		return agg_qp_to_rts(qp, cur, mask);
 	case IB_QPS_SQD:
 		if (cur == IB_QPS_SQD)
-			return qp->lqp ? agg_lqp_update(qp->lqp, mask) : 0;
+			return agg_fo_failing(qp) ? 0 : agg_lqp_update(qp->lqp, mask);
 		agg_qp_to_sqd(qp);
 		return 0;
 	case IB_QPS_ERR:
@@ -544,8 +549,7 @@ int agg_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask, struct 
 	if (!ib_modify_qp_is_ok(cur, new, IB_QPT_RC, mask))
 		goto out;
 	/* While the send queue drains there is no way out but these two. */
-	if (cur == IB_QPS_SQD && new != IB_QPS_ERR && new != IB_QPS_RESET &&
-	    READ_ONCE(qp->sq.cons) != READ_ONCE(qp->sq.issue))
+	if (cur == IB_QPS_SQD && new != IB_QPS_ERR && new != IB_QPS_RESET && !agg_sq_idle(qp))
 		goto out;
 	err = agg_qp_check_attr(qp, attr, mask);
 	if (err)
@@ -580,7 +584,7 @@ static void agg_qp_check_lane(struct agg_qp *qp)
 	if (!qp->lqp || qp->lqp->stopped || qp->lqp->state < IB_QPS_RTR)
 		return;
 	if (!ib_query_qp(qp->lqp->ibqp, &attr, IB_QP_STATE, &init) && attr.qp_state == IB_QPS_ERR)
-		agg_qp_fail(qp);
+		agg_qp_path_failed(qp->lqp, AGG_CAUSE_LANE_FAULT);
 }
 
 /**
@@ -606,7 +610,7 @@ int agg_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	attr->cur_qp_state = attr->qp_state;
 	attr->cap = qp->cap;
 	if (attr->qp_state == IB_QPS_SQD)
-		attr->sq_draining = qp->sq.cons != qp->sq.issue;
+		attr->sq_draining = !agg_sq_idle(qp);
 	mutex_unlock(&qp->mutex);
 
 	init->event_handler = ibqp->event_handler;
@@ -659,12 +663,6 @@ void agg_qp_watch_rnr(struct agg_qp *qp)
 		queue_delayed_work(agg_wq, &qp->rnr_work, agg_qp_rnr_jiffies(qp));
 }
 
-static bool agg_opcode_takes_receive(u8 opcode)
-{
-	return opcode == IB_WR_SEND || opcode == IB_WR_SEND_WITH_IMM ||
-	       opcode == IB_WR_RDMA_WRITE_WITH_IMM;
-}
-
 static void agg_qp_rnr_work(struct work_struct *work)
 {
 	struct agg_qp *qp = container_of(to_delayed_work(work), struct agg_qp, rnr_work);
@@ -674,8 +672,10 @@ static void agg_qp_rnr_work(struct work_struct *work)
 
 	spin_lock_irq(&sq->lock);
 	cons = sq->cons;
-	busy = qp->state == IB_QPS_RTS && cons != sq->issue;
-	stuck = busy && cons == sq->watch_cons &&
+	busy = qp->state == IB_QPS_RTS && !agg_sq_idle(qp);
+	/* Without a path it is no receive that is missing. */
+	stuck = busy && cons != sq->issue && !test_bit(AGG_QPF_PATH, &qp->flags) &&
+		cons == sq->watch_cons &&
 		agg_opcode_takes_receive(sq->slots[cons & sq->ring->mask].opcode);
 	sq->watch_cons = cons;
 	spin_unlock_irq(&sq->lock);
@@ -685,7 +685,8 @@ static void agg_qp_rnr_work(struct work_struct *work)
 	/* It may be lost, or late: only the peer knows that it has no receive. */
 	if (stuck && agg_qp_peer_is_dry(qp)) {
 		spin_lock_irq(&sq->lock);
-		if (sq->cons == cons && qp->state == IB_QPS_RTS) {
+		if (sq->cons == cons && sq->cons != sq->issue && qp->state == IB_QPS_RTS &&
+		    !test_bit(AGG_QPF_PATH, &qp->flags)) {
 			sq->rnr_index = cons;
 			sq->rnr_exceeded = true;
 			exceeded = true;
@@ -826,6 +827,7 @@ int agg_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_ud
 	INIT_WORK(&qp->err_work, agg_qp_err_work);
 	INIT_DELAYED_WORK(&qp->rnr_work, agg_qp_rnr_work);
 	INIT_DELAYED_WORK(&qp->retry_work, agg_qp_retry_work);
+	agg_fo_init(qp);
 	qp->created = ktime_get_real_ns();
 
 	err = agg_qp_init_rings(qp, init, &uctx->ibuc, udata);
@@ -896,6 +898,7 @@ int agg_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 		cancel_work_sync(&qp->kick_work);
 		cancel_work_sync(&qp->trap_work);
 		cancel_work_sync(&qp->err_work);
+		agg_fo_cancel(qp);
 	}
 
 	spin_lock_irqsave(&qp->rcq->lock, irq);

@@ -7,6 +7,9 @@
  * the ring. A ring slot is released when its receive completes. The ring is
  * looked at whenever we are called for the QP or its CQ; when the lane has
  * none left and the ring is empty the trap is armed (ring.c).
+ *
+ * A receive that a lane flushes because the path failed has met no message: it
+ * is taken from the ring again for the next path.
  */
 #include "agg.h"
 
@@ -61,15 +64,15 @@ static bool agg_rq_retire(struct agg_qp *qp, struct ib_uverbs_wc *wc, bool solic
 }
 
 /* In ERR: what never went to a lane is flushed after what did. */
-static void agg_rq_flush_ring(struct agg_qp *qp)
+static void agg_rq_flush_ring(struct agg_qp *qp, bool settled)
 {
 	struct agg_rq *rq = &qp->rq;
 	unsigned int n;
 
 	lockdep_assert_held(&rq->lock);
 
-	/* The lane went without telling; nothing meets the receive now. */
-	while (!qp->lqp && rq->cons != rq->fwd) {
+	/* Nothing meets the receives on the lane now. */
+	while (settled && rq->cons != rq->fwd) {
 		struct ib_uverbs_wc wc = { .status = IB_WC_WR_FLUSH_ERR };
 
 		if (!agg_rq_retire(qp, &wc, true))
@@ -101,7 +104,15 @@ static bool agg_rq_open(const struct agg_qp *qp)
 	const struct agg_lqp *lqp = qp->lqp;
 
 	return lqp && !lqp->stopped && lqp->state >= IB_QPS_INIT &&
-	       !test_bit(AGG_QPF_ERROR, &qp->flags);
+	       !(READ_ONCE(qp->flags) & (BIT(AGG_QPF_ERROR) | BIT(AGG_QPF_PATH)));
+}
+
+/* Nobody will tell any more what became of the receives in [cons, fwd). */
+static bool agg_rq_settled(const struct agg_qp *qp)
+{
+	struct agg_lqp *lqp = qp->lqp;
+
+	return !lqp || (lqp->rq_unresolved && completion_done(&lqp->rq_idle));
 }
 
 /*
@@ -150,10 +161,19 @@ void agg_rq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 	spin_lock_irqsave(&rq->lock, flags);
 	if (wc->wr_id == AGG_WR_MARK) {
 		if (qp->state == IB_QPS_ERR)
-			agg_rq_flush_ring(qp);
+			agg_rq_flush_ring(qp, lqp->rq_unresolved);
 		agg_rq_settle(qp);
 		/* The last touch of @lqp and @qp, see agg_sq_marked(). */
-		complete(&lqp->rq_idle);
+		complete_all(&lqp->rq_idle);
+		spin_unlock_irqrestore(&rq->lock, flags);
+		return;
+	}
+	if (wc->status == IB_WC_WR_FLUSH_ERR && (lqp->rq_unresolved || !agg_qp_ending(qp))) {
+		/* The path failed: it meets its message on the next one. */
+		lqp->rq_unresolved = true;
+		this_cpu_inc(lqp->lane->stats->rx_flushed);
+		if (!agg_qp_ending(qp))
+			agg_qp_path_failed(lqp, AGG_CAUSE_LANE_FAULT);
 		spin_unlock_irqrestore(&rq->lock, flags);
 		return;
 	}
@@ -174,6 +194,7 @@ void agg_rq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 			uwc.ex.imm_data = wc->ex.imm_data;
 		st->rx_reqs++;
 		st->rx_bytes += wc->byte_len;
+		lqp->recvs++;
 	} else if (wc->status == IB_WC_WR_FLUSH_ERR) {
 		st->rx_flushed++;
 	} else {
@@ -248,7 +269,7 @@ static bool agg_rq_batch(struct agg_qp *qp)
 	struct agg_lqp *lqp = qp->lqp;
 	struct agg_rq *rq = &qp->rq;
 	u32 first = rq->fwd;
-	bool more, fail = false;
+	bool more, fail = false, refused = false;
 	u32 n, room, i;
 
 	lockdep_assert_held(&rq->lock);
@@ -278,7 +299,8 @@ static bool agg_rq_batch(struct agg_qp *qp)
 			n--;
 		n = n && bad ? n - 1 : 0;
 		rq->fwd = first + n;
-		fail = true;
+		agg_qp_path_failed(lqp, AGG_CAUSE_LANE_FAULT);
+		refused = true;
 	}
 	this_cpu_add(lqp->lane->stats->rx_posted, n);
 
@@ -287,7 +309,24 @@ static bool agg_rq_batch(struct agg_qp *qp)
 		agg_qp_fatal(qp);
 		return false;
 	}
-	return more;
+	return more && !refused;
+}
+
+/**
+ * agg_rq_rewind() - the receives that met no message go to the next path
+ * @qp: its lane QP is quiet
+ *
+ * Rule 16: from the first one that was not completed, in order.
+ *
+ * Context: process; qp->mutex is held.
+ */
+void agg_rq_rewind(struct agg_qp *qp)
+{
+	lockdep_assert_held(&qp->mutex);
+
+	spin_lock_irq(&qp->rq.lock);
+	qp->rq.fwd = qp->rq.cons;
+	spin_unlock_irq(&qp->rq.lock);
 }
 
 /**
@@ -306,7 +345,7 @@ void agg_rq_run(struct agg_qp *qp)
 		spin_lock_irqsave(&rq->lock, flags);
 		more = agg_rq_batch(qp);
 		if (unlikely(qp->state == IB_QPS_ERR))
-			agg_rq_flush_ring(qp);
+			agg_rq_flush_ring(qp, agg_rq_settled(qp));
 		if (!more)
 			agg_rq_settle(qp);
 		spin_unlock_irqrestore(&rq->lock, flags);

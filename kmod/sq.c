@@ -19,6 +19,13 @@
  * application signalled: the completion of one retires all before it, and none
  * is left of which nobody tells. In ERR the lane reports every request that
  * failed, and a marker behind the last one retires those that had succeeded.
+ *
+ * When the path fails (failover.c) what the lane says of the failed requests is
+ * not the truth: they are *unresolved* until agg_sq_resolve() knows from the
+ * peer which of them were executed. Those are marked done and skipped, the
+ * others are taken from the ring again. For this each request remembers how
+ * many packets had been sent on the lane QP when it ended: requests never end
+ * in the middle of a packet, so the count is the PSN less the first one.
  */
 #include <linux/percpu.h>
 
@@ -106,15 +113,25 @@ static bool agg_opcode_reads(u8 opcode)
 	       opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+static bool agg_opcode_atomic(u8 opcode)
+{
+	return opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 /* The oldest request is done. */
 static bool agg_sq_retire(struct agg_qp *qp, enum ib_wc_status status, u32 vendor_err)
 {
 	struct agg_sq *sq = &qp->sq;
 	struct agg_send_slot slot = sq->slots[sq->cons & sq->ring->mask];
 
+	sq->slots[sq->cons & sq->ring->mask].done = false;
 	sq->cons++;
-	if (agg_opcode_reads(slot.opcode))
-		sq->reads--;
+	if (!slot.done) {
+		sq->psn_cons = slot.psn_end;
+		sq->takes += agg_opcode_takes_receive(slot.opcode);
+		if (agg_opcode_reads(slot.opcode))
+			sq->reads--;
+	}
 	/* Pairs with the application's load-acquire: the element is free. */
 	smp_store_release(&sq->ring->buf->consumer_index, sq->cons & sq->ring->mask);
 	if (status == IB_WC_SUCCESS && !slot.signaled)
@@ -135,35 +152,57 @@ static void agg_sq_count_done(struct agg_lqp *lqp, u32 reqs, u64 bytes, enum ib_
 		st->tx_errors++;
 }
 
-/* Retire everything before @end as done. */
+/* Retire everything before @end as done, and what an earlier path did behind it. */
 static bool agg_sq_retire_to(struct agg_lqp *lqp, u32 end)
 {
 	struct agg_qp *qp = lqp->qp;
 	struct agg_sq *sq = &qp->sq;
-	u32 reqs = end - sq->cons;
+	u32 reqs = 0;
 	u64 bytes = 0;
 	bool ok = true;
 
-	while (sq->cons != end) {
-		bytes += sq->slots[sq->cons & sq->ring->mask].length;
+	for (;;) {
+		const struct agg_send_slot *slot = &sq->slots[sq->cons & sq->ring->mask];
+
+		if (sq->cons == sq->issue || (sq->cons == end && !slot->done))
+			break;
+		if (sq->cons == end)
+			end++;
+		if (!slot->done) {
+			reqs++;
+			bytes += slot->length;
+		}
 		ok &= agg_sq_retire(qp, IB_WC_SUCCESS, 0);
 	}
 	agg_sq_count_done(lqp, reqs, bytes, IB_WC_SUCCESS);
 	return ok;
 }
 
+/* Nobody will tell any more what became of the requests in [cons, issue). */
+static bool agg_sq_settled(const struct agg_qp *qp)
+{
+	struct agg_lqp *lqp = qp->lqp;
+
+	return !lqp || (lqp->sq_unresolved && completion_done(&lqp->sq_idle));
+}
+
 /* In ERR: what never went to a lane is flushed after what did. */
-static void agg_sq_flush_ring(struct agg_qp *qp)
+static void agg_sq_flush_ring(struct agg_qp *qp, bool settled)
 {
 	struct agg_sq *sq = &qp->sq;
 	unsigned int n;
 
 	lockdep_assert_held(&sq->lock);
 
-	/* The lane went without telling; it never does the request now. */
-	while (!qp->lqp && sq->cons != sq->issue)
+	/* The lane never does them now. */
+	while (settled && sq->cons != sq->issue) {
+		const struct agg_send_slot *slot = &sq->slots[sq->cons & sq->ring->mask];
+
+		if (qp->lqp && !slot->done)
+			agg_sq_count_done(qp->lqp, 1, slot->length, IB_WC_WR_FLUSH_ERR);
 		if (!agg_sq_retire(qp, IB_WC_WR_FLUSH_ERR, 0))
 			agg_qp_fatal(qp);
+	}
 
 	/* The application can go on moving its index: a bound, with interrupts off. */
 	for (n = 0; sq->cons == sq->issue && agg_sq_pending(sq); n++) {
@@ -194,15 +233,15 @@ static void agg_sq_marked(struct agg_lqp *lqp)
 	lockdep_assert_held(&qp->sq.lock);
 
 	/* What failed has been reported as such; what is left was done. */
-	if (!agg_sq_retire_to(lqp, qp->sq.issue))
+	if (!lqp->sq_unresolved && !agg_sq_retire_to(lqp, qp->sq.issue))
 		agg_qp_fatal(qp);
 	if (qp->state == IB_QPS_ERR)
-		agg_sq_flush_ring(qp);
+		agg_sq_flush_ring(qp, lqp->sq_unresolved);
 	/*
 	 * The last touch of @lqp and @qp but for the unlock: agg_lqp_destroy()
 	 * waits for this and then takes the lock.
 	 */
-	complete(&lqp->sq_idle);
+	complete_all(&lqp->sq_idle);
 }
 
 /* A request failed; those before it are done. */
@@ -221,6 +260,61 @@ static bool agg_sq_failed(struct agg_lqp *lqp, const struct ib_wc *wc)
 	ok = agg_sq_retire_to(lqp, index);
 	ok &= agg_sq_retire(qp, status, wc->vendor_err);
 	agg_sq_count_done(lqp, 1, length, status);
+	return ok;
+}
+
+/*
+ * Is the path to blame, not the application? A flush that nobody asked for has
+ * its cause elsewhere: with soft-RoCE of 6.12 a local fault flushes itself, too.
+ */
+static bool agg_wc_blames_path(const struct agg_sq *sq, const struct ib_wc *wc,
+			       enum agg_cause *cause)
+{
+	bool suspect = sq->slots[(u32)wc->wr_id & sq->ring->mask].suspect;
+
+	switch (wc->status) {
+	case IB_WC_RETRY_EXC_ERR:
+	case IB_WC_RESP_TIMEOUT_ERR:
+		*cause = AGG_CAUSE_RETRY;
+		return true;
+	case IB_WC_FATAL_ERR:
+	case IB_WC_GENERAL_ERR:
+		*cause = AGG_CAUSE_LANE_FAULT;
+		return true;
+	case IB_WC_LOC_QP_OP_ERR:
+	case IB_WC_WR_FLUSH_ERR:
+		/* A key that we know to be wrong explains it. */
+		*cause = AGG_CAUSE_LANE_FAULT;
+		return !suspect;
+	default:
+		return false;
+	}
+}
+
+/* A completion with an error. */
+static bool agg_sq_error(struct agg_lqp *lqp, const struct ib_wc *wc)
+{
+	struct agg_qp *qp = lqp->qp;
+	struct agg_sq *sq = &qp->sq;
+	enum agg_cause cause;
+	bool ok = true;
+
+	if (agg_qp_ending(qp))
+		/* Once something was left unresolved the marker settles the rest. */
+		return lqp->sq_unresolved || agg_sq_failed(lqp, wc);
+
+	if (!agg_wc_blames_path(sq, wc, &cause)) {
+		ok = agg_sq_failed(lqp, wc);
+		agg_qp_fail(qp);
+		return ok;
+	}
+	if (!lqp->sq_unresolved) {
+		/* The lane answers in order: those before it were done. */
+		ok = agg_sq_retire_to(lqp, (u32)wc->wr_id);
+		lqp->sq_unresolved = true;
+		sq->fault_status = wc->status;
+	}
+	agg_qp_path_failed(lqp, cause);
 	return ok;
 }
 
@@ -250,12 +344,10 @@ void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 	/* Nothing but what was posted can complete. */
 	if (!WARN_ON_ONCE((u32)wc->wr_id - sq->cons >= sq->issue - sq->cons))
 		ok = wc->status == IB_WC_SUCCESS ?
-		     agg_sq_retire_to(lqp, (u32)wc->wr_id + 1) : agg_sq_failed(lqp, wc);
+		     agg_sq_retire_to(lqp, (u32)wc->wr_id + 1) : agg_sq_error(lqp, wc);
 	if (!ok)
 		agg_qp_fatal(qp);
-	else if (wc->status != IB_WC_SUCCESS)
-		agg_qp_fail(qp);
-	sqd_done = qp->state == IB_QPS_SQD && sq->cons == sq->issue;
+	sqd_done = qp->state == IB_QPS_SQD && agg_sq_idle(qp);
 	spin_unlock_irqrestore(&sq->lock, flags);
 
 	if (sqd_done)
@@ -272,7 +364,7 @@ void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
  * some devices. Returns the sum of lengths, or -errno.
  */
 static s64 agg_sq_sges(struct agg_qp *qp, struct agg_lqp *lqp, const struct rxe_send_wqe *ring,
-		       u32 num_sge, struct agg_sq_work *w)
+		       u32 num_sge, struct agg_send_slot *slot, struct agg_sq_work *w)
 {
 	u64 sum = 0;
 	int n = 0;
@@ -290,8 +382,10 @@ static s64 agg_sq_sges(struct agg_qp *qp, struct agg_lqp *lqp, const struct rxe_
 		if (!sge.length)
 			continue;
 		sum += sge.length;
-		if (agg_mr_lkey(qp->pd, lqp->lane->id, sge.lkey, &lkey))
+		if (agg_mr_lkey(qp->pd, lqp->lane->id, sge.lkey, &lkey)) {
 			lkey = lqp->lane->poison->lkey;
+			slot->suspect = true;
+		}
 		w->sge[n].addr = sge.addr;
 		w->sge[n].length = sge.length;
 		w->sge[n].lkey = lkey;
@@ -370,7 +464,7 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 	struct agg_send_slot *slot = &sq->slots[sq->issue & sq->ring->mask];
 	struct rxe_send_wqe *wqe = &s->wqe;
 	u8 status = IB_WC_SUCCESS;
-	u32 rkey = 0;
+	u32 packets, rkey = 0;
 	s64 length;
 
 	memcpy(wqe, ring, sizeof(*wqe));
@@ -381,6 +475,8 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 	slot->opcode = min_t(u32, wqe->wr.opcode, U8_MAX);
 	slot->signaled = sq->sig_all || (wqe->wr.send_flags & IB_SEND_SIGNALED);
 	slot->length = 0;
+	slot->suspect = false;
+	slot->psn_end = sq->psn;
 
 	sq->fail_status = IB_WC_LOC_QP_OP_ERR;
 	if (wqe->wr.send_flags & ~(IB_SEND_FENCE | IB_SEND_SIGNALED | IB_SEND_SOLICITED |
@@ -435,7 +531,7 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 		length = agg_sq_inline(qp, ring, wqe->dma.length, w);
 		w->wr.send_flags |= IB_SEND_INLINE;
 	} else {
-		length = agg_sq_sges(qp, lqp, ring, wqe->dma.num_sge, w);
+		length = agg_sq_sges(qp, lqp, ring, wqe->dma.num_sge, slot, w);
 	}
 	if (length < 0)
 		return AGG_TAKE_BAD;
@@ -444,6 +540,11 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 		return AGG_TAKE_BAD;
 	}
 	slot->length = length;
+
+	/* Within half the PSN space old and new can be told apart. */
+	packets = agg_packets(length, lqp->mtu_bytes);
+	if (sq->cons != sq->issue && sq->psn - sq->psn_cons + packets > AGG_PSN_WINDOW)
+		return AGG_TAKE_WAIT;
 
 	switch (wqe->wr.opcode) {
 	case IB_WR_ATOMIC_CMP_AND_SWP:
@@ -484,6 +585,8 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 		w->wr.send_flags |= IB_SEND_SIGNALED;
 	if (agg_opcode_reads(slot->opcode))
 		sq->reads++;
+	sq->psn += packets;
+	slot->psn_end = sq->psn;
 	return AGG_TAKE_OK;
 }
 
@@ -492,14 +595,250 @@ static void agg_sq_fail_head(struct agg_qp *qp)
 {
 	struct agg_sq *sq = &qp->sq;
 
-	/* It was never counted as a READ under way. */
-	sq->slots[sq->issue & sq->ring->mask].opcode = IB_WR_SEND;
+	/* It was never counted as a READ under way, or otherwise. */
+	sq->slots[sq->issue & sq->ring->mask].opcode = IB_WR_RDMA_WRITE;
 	sq->issue++;
 	if (!agg_sq_retire(qp, sq->fail_status, 0))
 		agg_qp_fatal(qp);
 	sq->block = AGG_SQ_RUN;
 	agg_count(qp->dev, BAD_WQE);
 	agg_qp_fail(qp);
+}
+
+static void agg_sq_issued(struct agg_sq *sq)
+{
+	sq->issue++;
+	if (sq->replay_left)
+		sq->replay_left--;
+}
+
+/* The lane did not take the requests from @issue on: they stay in the ring. */
+static void agg_sq_unissue(struct agg_sq *sq, u32 issue, u32 psn)
+{
+	while (sq->issue != issue) {
+		const struct agg_send_slot *slot = &sq->slots[--sq->issue & sq->ring->mask];
+
+		if (!slot->done && agg_opcode_reads(slot->opcode))
+			sq->reads--;
+		sq->replay_left++;
+	}
+	sq->psn = psn;
+}
+
+/* The request at @issue was executed on an earlier path. */
+static void agg_sq_skip(struct agg_qp *qp)
+{
+	struct agg_sq *sq = &qp->sq;
+	bool first = sq->cons == sq->issue;
+
+	agg_sq_issued(sq);
+	/* Else the completion of one before it retires it. */
+	if (first && !agg_sq_retire(qp, IB_WC_SUCCESS, 0))
+		agg_qp_fatal(qp);
+}
+
+/*
+ * There is no path, and there will be none. The first request gets the error of
+ * a NIC whose retries ran out, the others are flushed in ERR. False if there is
+ * no request, and so nobody to tell.
+ */
+static bool agg_sq_give_up_with(struct agg_qp *qp, enum ib_wc_status status)
+{
+	struct agg_sq *sq = &qp->sq;
+
+	lockdep_assert_held(&sq->lock);
+
+	if (sq->cons == sq->issue) {
+		const struct rxe_send_wqe *ring = agg_ring_elem(sq->ring, sq->issue);
+		struct agg_send_slot *slot = &sq->slots[sq->issue & sq->ring->mask];
+
+		if (!agg_sq_pending(sq))
+			return false;
+		slot->wr_id = READ_ONCE(ring->wr.wr_id);
+		slot->opcode = IB_WR_RDMA_WRITE;
+		slot->length = 0;
+		slot->psn_end = sq->psn;
+		sq->issue++;
+	}
+	if (!agg_sq_retire(qp, status, 0))
+		agg_qp_fatal(qp);
+	return true;
+}
+
+static bool agg_sq_give_up(struct agg_qp *qp)
+{
+	return agg_sq_give_up_with(qp, IB_WC_RETRY_EXC_ERR);
+}
+
+/**
+ * agg_sq_abandon() - report the first request as failed, if there is one
+ * @qp: a QP without a path; its lane QP is quiet
+ * @status: of the error
+ *
+ * The caller moves the QP to ERR, which flushes the others.
+ *
+ * Context: process. Return: false: there was no request.
+ */
+bool agg_sq_abandon(struct agg_qp *qp, enum ib_wc_status status)
+{
+	bool had;
+
+	spin_lock_irq(&qp->sq.lock);
+	had = agg_sq_give_up_with(qp, status);
+	spin_unlock_irq(&qp->sq.lock);
+	return had;
+}
+
+/**
+ * agg_sq_has_work() - does the application wait for something it sent?
+ * @qp: the QP
+ *
+ * Context: process.
+ */
+bool agg_sq_has_work(struct agg_qp *qp)
+{
+	struct agg_sq *sq = &qp->sq;
+	bool work;
+
+	spin_lock_irq(&sq->lock);
+	work = !agg_sq_idle(qp) || (qp->state == IB_QPS_RTS && agg_sq_pending(sq));
+	spin_unlock_irq(&sq->lock);
+	return work;
+}
+
+/**
+ * agg_sq_quiet() - the lane QP is quiet: its lane has nothing of us any more
+ * @lqp: qp->lqp; every completion was processed
+ *
+ * Context: process; qp->mutex is held.
+ */
+void agg_sq_quiet(struct agg_lqp *lqp)
+{
+	struct agg_qp *qp = lqp->qp;
+	struct agg_sq *sq = &qp->sq;
+	u32 i;
+
+	spin_lock_irq(&sq->lock);
+	for (i = sq->cons; i != sq->issue; i++) {
+		const struct agg_send_slot *slot = &sq->slots[i & sq->ring->mask];
+
+		if (!slot->done)
+			agg_sq_count_done(lqp, 1, slot->length, IB_WC_WR_FLUSH_ERR);
+	}
+	spin_unlock_irq(&sq->lock);
+}
+
+/**
+ * agg_sq_idle() - has the QP nothing under way?
+ * @qp: the QP; sq.lock is held, or the answer is a hint
+ *
+ * What must be repeated on the next path is under way, too.
+ *
+ * Context: any.
+ */
+bool agg_sq_idle(const struct agg_qp *qp)
+{
+	const struct agg_sq *sq = &qp->sq;
+
+	return READ_ONCE(sq->cons) == READ_ONCE(sq->issue) && !READ_ONCE(sq->replay_left);
+}
+
+/* Rule 10, first half: what the peer says must be possible. */
+static int agg_sq_check_frozen(const struct agg_sq *sq, const struct agg_frozen *peer,
+			       u32 *executed)
+{
+	u32 takes = sq->takes;
+	u32 i;
+
+	*executed = agg_psn_expand(sq->psn_cons, peer->psn);
+	if (*executed - sq->psn_cons > sq->psn - sq->psn_cons)
+		return -EPROTO;
+
+	for (i = sq->cons; i != sq->issue; i++) {
+		const struct agg_send_slot *slot = &sq->slots[i & sq->ring->mask];
+
+		if (slot->done)
+			continue;
+		if ((s32)(slot->psn_end - *executed) > 0)
+			break;
+		takes += agg_opcode_takes_receive(slot->opcode);
+	}
+	/* Rule 4. */
+	return takes == peer->recvs ? 0 : -EPROTO;
+}
+
+/**
+ * agg_sq_resolve() - what became of the requests that were under way
+ * @qp: its lane QP is quiet
+ * @peer: what the peer's lane QP has executed
+ * @r: counts, added to
+ *
+ * Rules 10 and 11. What was executed is done, the rest is taken from the ring
+ * again on the next path, with PSNs that begin at 0.
+ *
+ * Context: process; qp->mutex is held.
+ * Return: 0; -EPROTO: the peer's numbers are impossible, nothing is changed;
+ * -EIO: an atomic was executed and its result is lost: that is reported, and
+ * the QP must go to ERR.
+ */
+int agg_sq_resolve(struct agg_qp *qp, const struct agg_frozen *peer, struct agg_resolved *r)
+{
+	struct agg_sq *sq = &qp->sq;
+	u32 executed, i;
+	bool lost = false;
+	int err;
+
+	lockdep_assert_held(&qp->mutex);
+
+	spin_lock_irq(&sq->lock);
+	err = agg_sq_check_frozen(sq, peer, &executed);
+	if (err)
+		goto out;
+
+	for (i = sq->cons; i != sq->issue && !lost; i++) {
+		struct agg_send_slot *slot = &sq->slots[i & sq->ring->mask];
+
+		if (slot->done)
+			continue;
+		switch (agg_fate_of((s32)(slot->psn_end - executed) <= 0,
+				    agg_opcode_reads(slot->opcode),
+				    agg_opcode_atomic(slot->opcode))) {
+		case AGG_FATE_DONE:
+			slot->done = true;
+			r->resolved++;
+			break;
+		case AGG_FATE_AGAIN:
+			r->replayed++;
+			break;
+		case AGG_FATE_LOST:
+			lost = true;
+			break;
+		}
+	}
+
+	while (sq->cons != sq->issue && sq->slots[sq->cons & sq->ring->mask].done)
+		if (!agg_sq_retire(qp, IB_WC_SUCCESS, 0))
+			agg_qp_fatal(qp);
+	sq->reads = 0;
+	if (lost) {
+		/* A READ before it has no result either, and cannot wait for one. */
+		sq->slots[sq->cons & sq->ring->mask].opcode = IB_WR_RDMA_WRITE;
+		if (!agg_sq_retire(qp, IB_WC_RETRY_EXC_ERR, 0))
+			agg_qp_fatal(qp);
+		for (i = sq->cons; i != sq->issue; i++)
+			sq->slots[i & sq->ring->mask].opcode = IB_WR_RDMA_WRITE;
+		err = -EIO;
+		goto out;
+	}
+	sq->replay_left += sq->issue - sq->cons;
+	sq->issue = sq->cons;
+	sq->psn = 0;
+	sq->psn_cons = 0;
+	sq->takes = 0;
+	sq->block = AGG_SQ_RUN;
+out:
+	spin_unlock_irq(&sq->lock);
+	return err;
 }
 
 /*
@@ -512,25 +851,41 @@ static bool agg_sq_batch(struct agg_qp *qp)
 	struct agg_lqp *lqp = qp->lqp;
 	const struct ib_send_wr *bad = NULL;
 	struct agg_sq *sq = &qp->sq;
+	u32 at[AGG_SQ_BATCH], psn[AGG_SQ_BATCH];
 	struct agg_lane_stats *st;
-	u32 first = sq->issue;
-	u32 n, room, i;
+	u32 n, want, room, i;
 	bool more;
 	int err;
 
 	lockdep_assert_held(&sq->lock);
 
-	if (qp->state != IB_QPS_RTS || !lqp || lqp->stopped ||
-	    test_bit(AGG_QPF_ERROR, &qp->flags))
+	if (unlikely(qp->fo.over) && qp->state == IB_QPS_RTS && !agg_qp_ending(qp)) {
+		if (agg_sq_give_up(qp))
+			agg_qp_fail(qp);
+		return false;
+	}
+	if (!lqp || lqp->stopped || lqp->hold ||
+	    (READ_ONCE(qp->flags) & (BIT(AGG_QPF_ERROR) | BIT(AGG_QPF_PATH))))
 		return false;
 
 	room = lqp->sq_depth - (sq->issue - sq->cons);
-	n = min3(agg_sq_pending(sq), room, (u32)AGG_SQ_BATCH);
-	more = n == AGG_SQ_BATCH;
+	want = min3(agg_sq_pending(sq), room, (u32)AGG_SQ_BATCH);
+	if (qp->state != IB_QPS_RTS)
+		/* A send queue that drains still repeats what was under way. */
+		want = qp->state == IB_QPS_SQD ? min(want, sq->replay_left) : 0;
+	more = want == AGG_SQ_BATCH;
 
-	for (i = 0; i < n && sq->block == AGG_SQ_RUN; i++) {
-		enum agg_take t = agg_sq_take(qp, lqp, s, &s->work[i]);
+	for (n = 0; want && sq->block == AGG_SQ_RUN; want--) {
+		enum agg_take t;
 
+		/* Executed on an earlier path. */
+		if (sq->slots[sq->issue & sq->ring->mask].done) {
+			agg_sq_skip(qp);
+			continue;
+		}
+		psn[n] = sq->psn;
+		at[n] = sq->issue;
+		t = agg_sq_take(qp, lqp, s, &s->work[n]);
 		if (t == AGG_TAKE_WAIT) {
 			more = false;
 			break;
@@ -539,11 +894,11 @@ static bool agg_sq_batch(struct agg_qp *qp)
 			sq->block = AGG_SQ_FAIL;
 			break;
 		}
-		if (i)
-			s->work[i - 1].wr.next = &s->work[i].wr;
-		sq->issue++;
+		if (n)
+			s->work[n - 1].wr.next = &s->work[n].wr;
+		agg_sq_issued(sq);
+		n++;
 	}
-	n = i;
 
 	if (n) {
 		s->work[n - 1].wr.next = NULL;
@@ -556,13 +911,16 @@ static bool agg_sq_batch(struct agg_qp *qp)
 			while (n && bad && &s->work[n - 1].wr != bad)
 				n--;
 			n = n && bad ? n - 1 : 0;
-			sq->issue = first + n;
-			agg_qp_fatal(qp);
+			/* The rest was not taken; unsignalled, if what went is behind a gap. */
+			agg_sq_unissue(sq, at[n], psn[n]);
+			lqp->sq_unresolved = true;
+			sq->fault_status = IB_WC_GENERAL_ERR;
+			agg_qp_path_failed(lqp, AGG_CAUSE_LANE_FAULT);
 			more = false;
 		}
 		for (i = 0; i < n; i++) {
 			st->tx_reqs++;
-			st->tx_bytes += sq->slots[(first + i) & sq->ring->mask].length;
+			st->tx_bytes += sq->slots[at[i] & sq->ring->mask].length;
 		}
 	}
 
@@ -590,7 +948,7 @@ void agg_sq_run(struct agg_qp *qp)
 		spin_lock_irqsave(&sq->lock, flags);
 		more = agg_sq_batch(qp);
 		if (unlikely(qp->state == IB_QPS_ERR))
-			agg_sq_flush_ring(qp);
+			agg_sq_flush_ring(qp, agg_sq_settled(qp));
 		spin_unlock_irqrestore(&sq->lock, flags);
 	} while (more);
 }

@@ -37,6 +37,11 @@ const struct rdma_stat_desc agg_stat_descs[AGG_STAT_NR] = {
 	[EVENT(SESSION_BAD_MSG)]	= { .name = "bad_messages" },
 	[EVENT(QP_FATAL)]		= { .name = "qp_errors" },
 	[EVENT(RNR_EXCEEDED)]		= { .name = "rnr_exceeded" },
+	[EVENT(FAILOVER)]		= { .name = "failovers" },
+	[EVENT(FAILOVER_LOST)]		= { .name = "failovers_lost" },
+	[EVENT(REPLAYED)]		= { .name = "requests_replayed" },
+	[EVENT(RESOLVED)]		= { .name = "requests_resolved" },
+	[EVENT(ATOMIC_LOST)]		= { .name = "atomics_lost" },
 };
 
 static void agg_stats_add(u64 *v, const struct agg_lane_stats *s)

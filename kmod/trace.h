@@ -103,6 +103,32 @@ TRACE_EVENT(agg_qp_attach,
 		  __entry->err)
 );
 
+TRACE_EVENT(agg_qp_failover,
+	TP_PROTO(const struct agg_qp *qp, const char *step, int cause, int err),
+	TP_ARGS(qp, step, cause, err),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(&qp->dev->ibdev.dev))
+		__string(step, step)
+		__string(why, agg_cause_name(cause))
+		__field(u32, qpn)
+		__field(u32, epoch)
+		__field(u64, ns)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		agg_assign_str(dev, dev_name(&qp->dev->ibdev.dev));
+		agg_assign_str(step, step);
+		agg_assign_str(why, agg_cause_name(cause));
+		__entry->qpn = qp->ibqp.qp_num;
+		__entry->epoch = qp->fo.fence.epoch;
+		__entry->ns = ktime_get_ns() - qp->fo.since;
+		__entry->err = err;
+	),
+	TP_printk("%s qpn %#x epoch %u %s after %llu us (%s) err %d", __get_str(dev),
+		  __entry->qpn, __entry->epoch, __get_str(step), __entry->ns / NSEC_PER_USEC,
+		  __get_str(why), __entry->err)
+);
+
 TRACE_EVENT(agg_session_state,
 	TP_PROTO(const struct agg_dev *dev, const union ib_gid *gid, const char *event, int err),
 	TP_ARGS(dev, gid, event, err),

@@ -551,6 +551,9 @@ int agg_wire_put_attach(u8 *buf, size_t size, u8 type, u8 flags, u32 id,
 	wr8(&w, m->rnr_timer);
 	wr8(&w, m->max_rd_atomic);
 	wr8(&w, m->max_dest_rd_atomic);
+	wr32(&w, m->frozen_epoch);
+	wr32(&w, m->frozen_psn);
+	wr32(&w, m->frozen_recvs);
 	return wr_end(&w);
 }
 
@@ -577,7 +580,7 @@ int agg_wire_get_attach(const u8 *msg, size_t len, struct agg_wire_attach *m)
 {
 	struct reader r = rd_begin(msg, len);
 
-	m->kind = rd_max(&r, 1, AGG_WIRE_RQSTATE);
+	m->kind = rd_max(&r, 1, AGG_WIRE_READY);
 	if (m->kind < AGG_WIRE_ASK)
 		r.bad = true;
 	m->status = rd8(&r);
@@ -601,6 +604,9 @@ int agg_wire_get_attach(const u8 *msg, size_t len, struct agg_wire_attach *m)
 	m->rnr_timer = rd_max(&r, 1, 31);
 	m->max_rd_atomic = rd8(&r);
 	m->max_dest_rd_atomic = rd8(&r);
+	m->frozen_epoch = rd32(&r);
+	m->frozen_psn = rd_max(&r, 4, MAX_24BIT);
+	m->frozen_recvs = rd32(&r);
 	return rd_end(&r);
 }
 

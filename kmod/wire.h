@@ -139,6 +139,8 @@ enum agg_wire_attach_kind {
 	AGG_WIRE_ASK	= 1,	/* the follower asks the leader to lead */
 	AGG_WIRE_OFFER	= 2,	/* the leader gives a path */
 	AGG_WIRE_RQSTATE = 3,	/* has your QP had no receive for the RNR grace time? */
+	AGG_WIRE_FENCE	= 4,	/* the path failed; here is what I have executed, and you? */
+	AGG_WIRE_READY	= 5,	/* the leader's end of the new path takes packets */
 };
 
 enum agg_wire_attach_status {
@@ -152,9 +154,12 @@ enum agg_wire_attach_status {
 	AGG_WIRE_WAIT		= 7,	/* not yet: the QP's application has named no peer */
 	AGG_WIRE_BUSY		= 8,	/* out of resources; may be tried again */
 	AGG_WIRE_DRY		= 9,	/* RQSTATE: it has had none */
+	AGG_WIRE_IN_ERROR	= 10,	/* FENCE: answered, but the QP is in the error state */
+	AGG_WIRE_STALE		= 11,	/* it is about an epoch of the past */
 };
 
 #define AGG_WIRE_ATTACH_NAMED	0x01	/* the sender's application has named the peer */
+#define AGG_WIRE_ATTACH_FROZEN	0x02	/* the frozen_* fields are valid */
 
 /**
  * struct agg_wire_attach - one path of an RC QP: ATTACH, its reply, DETACH
@@ -165,7 +170,7 @@ enum agg_wire_attach_status {
  * @instance_dst: of the receiver's device as the sender knows it, 0 = unknown
  * @cookie_src: of the sender's QP
  * @cookie_dst: of the receiver's QP, 0 = unknown
- * @epoch: of the path, see failover.md
+ * @epoch: of the lane QP pair, see Documentation/failover.rst
  * @sqpn: agg QP number of the sender
  * @dqpn: agg QP number of the receiver
  * @sgid: agg GID of the sender
@@ -180,6 +185,9 @@ enum agg_wire_attach_status {
  * @rnr_timer: min_rnr_timer of the sender's QP
  * @max_rd_atomic: READs and atomics the sender will have outstanding
  * @max_dest_rd_atomic: READs and atomics the sender can answer at a time
+ * @frozen_epoch: of the lane QP pair that has failed
+ * @frozen_psn: packets the sender executed on it as responder, modulo 2^24
+ * @frozen_recvs: receives the sender completed on it
  *
  * "Sender" is whoever sends this message; in a reply src and dst change sides.
  */
@@ -206,6 +214,9 @@ struct agg_wire_attach {
 	u8 rnr_timer;
 	u8 max_rd_atomic;
 	u8 max_dest_rd_atomic;
+	u32 frozen_epoch;
+	u32 frozen_psn;
+	u32 frozen_recvs;
 };
 
 enum agg_wire_key_status {

@@ -149,7 +149,8 @@ GOOD = {
     "ifindex": 1, "psk": b"0123456789abcdef", "gid": bytes(16), "sgid": bytes(16),
     "rail": 9, "weight": 77, "policy": 1, "load-bound": 200, "tx-queues": 3, "rx-queues": 5,
     "session-port": 47911, "connect-timeout": 3000, "keepalive": 2000, "rnr-grace": 50,
-    "ack-timeout-min": 17, "ack-timeout-max": 21, "ibdev-port": 1, "qpn": 17,
+    "ack-timeout-min": 17, "ack-timeout-max": 21, "failover-timeout": 20000,
+    "ibdev-port": 1, "qpn": 17,
 }
 
 

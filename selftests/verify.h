@@ -75,6 +75,7 @@ struct op {
 	bool shared;		/* FADD: on the counter of all QPs */
 	bool feeds;		/* READ: the next SEND sends what this brought */
 	bool fed;		/* SEND: out of the buffer of the READ before */
+	bool fenced;		/* it waits for the READs before it */
 	uint32_t len;
 	uint32_t imm;
 	uint64_t key, koff;	/* content: this pattern from this byte on */
@@ -88,6 +89,7 @@ struct batch {
 	uint64_t no;
 	uint32_t n;
 	uint64_t used;		/* bytes of the area */
+	bool read_back;		/* a READ of what it wrote is in it */
 	struct op op[MAX_BATCH + 1];
 };
 

@@ -72,6 +72,7 @@ static void plan_read(struct gen *g, struct batch *b, struct op *op)
 		if ((w->kind == K_WRITE || w->kind == K_WRITE_IMM) && w->len) {
 			uint32_t skip = rnd(&g->rng, w->len);
 
+			b->read_back = true;
 			op->len = umin(op->len, w->len - skip);
 			op->key = w->key;
 			op->koff = w->koff + skip;
@@ -151,6 +152,12 @@ void gen_batch(struct gen *g, struct batch *b)
 			}
 			break;
 		}
+		/*
+		 * The marker makes the target overwrite what was written, and
+		 * a READ that must be repeated would find that: as an
+		 * application has to, wait for it.
+		 */
+		op->fenced = op->fed || (marker && b->read_back);
 		b->n = i + 1;
 	}
 	b->used = umin(used, c->area);

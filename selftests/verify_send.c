@@ -260,7 +260,7 @@ bool queue_op(struct vqp *q, const struct op *op)
 	}
 	if (s->inlined)
 		wr->send_flags |= IBV_SEND_INLINE;
-	if (op->fed || (c->fence && !rnd(&q->rng, 8)))
+	if (op->fenced || (c->fence && !rnd(&q->rng, 8)))
 		wr->send_flags |= IBV_SEND_FENCE;
 	q->sent_head++;
 	q->nwr++;

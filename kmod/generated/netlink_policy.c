@@ -10,6 +10,11 @@
 
 #include <uapi/rdma/rdma_agg.h>
 
+/* Integer value ranges */
+static const struct netlink_range_validation rdma_agg_a_param_failover_timeout_range = {
+	.max	= 3600000ULL,
+};
+
 /* RDMA_AGG_CMD_DEV_GET - do */
 const struct nla_policy rdma_agg_dev_get_nl_policy[RDMA_AGG_A_DEV_DEV_NAME + 1] = {
 	[RDMA_AGG_A_DEV_DEV_INDEX] = { .type = NLA_U32, },
@@ -95,7 +100,7 @@ const struct nla_policy rdma_agg_param_get_nl_policy[RDMA_AGG_A_PARAM_DEV_NAME +
 };
 
 /* RDMA_AGG_CMD_PARAM_SET - do */
-const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_PSK + 1] = {
+const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT + 1] = {
 	[RDMA_AGG_A_PARAM_DEV_INDEX] = { .type = NLA_U32, },
 	[RDMA_AGG_A_PARAM_DEV_NAME] = { .type = NLA_NUL_STRING, .len = 63, },
 	[RDMA_AGG_A_PARAM_POLICY] = NLA_POLICY_MAX(NLA_U32, 3),
@@ -108,6 +113,7 @@ const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_PSK + 1] =
 	[RDMA_AGG_A_PARAM_RNR_GRACE] = NLA_POLICY_MAX(NLA_U32, 10000),
 	[RDMA_AGG_A_PARAM_ACK_TIMEOUT_MIN] = NLA_POLICY_RANGE(NLA_U32, 1, 31),
 	[RDMA_AGG_A_PARAM_ACK_TIMEOUT_MAX] = NLA_POLICY_RANGE(NLA_U32, 1, 31),
+	[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT] = NLA_POLICY_FULL_RANGE(NLA_U32, &rdma_agg_a_param_failover_timeout_range),
 	[RDMA_AGG_A_PARAM_PSK] = { .type = NLA_BINARY, },
 };
 
@@ -194,7 +200,7 @@ const struct genl_ops rdma_agg_nl_ops[12] = {
 		.cmd		= RDMA_AGG_CMD_PARAM_SET,
 		.doit		= rdma_agg_nl_param_set_doit,
 		.policy		= rdma_agg_param_set_nl_policy,
-		.maxattr	= RDMA_AGG_A_PARAM_PSK,
+		.maxattr	= RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT,
 		.flags		= GENL_UNS_ADMIN_PERM,
 	},
 };

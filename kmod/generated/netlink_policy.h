@@ -33,7 +33,7 @@ extern const struct nla_policy rdma_agg_stat_get_nl_policy[RDMA_AGG_A_STAT_IBDEV
 
 extern const struct nla_policy rdma_agg_param_get_nl_policy[RDMA_AGG_A_PARAM_DEV_NAME + 1];
 
-extern const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_PSK + 1];
+extern const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT + 1];
 
 /* Ops table for rdma_agg */
 extern const struct genl_ops rdma_agg_nl_ops[12];

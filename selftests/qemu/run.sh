@@ -251,7 +251,7 @@ start_guest() {
 		-smp "$smp" -m "$mem" -nodefaults -no-user-config -display none -no-reboot \
 		-serial "file:$dir/console" \
 		-kernel "$vmlinuz" -initrd "$scratch/initramfs.gz" \
-		-append "console=ttyS0 loglevel=5 panic=-1 nokaslr mitigations=off init_on_alloc=0 random.trust_cpu=on apparmor=0 rcupdate.rcu_cpu_stall_timeout=120 net.ifnames=0 $panic $append" \
+		-append "console=ttyS0 loglevel=5 panic=-1 nokaslr mitigations=off init_on_alloc=0 random.trust_cpu=on apparmor=0 rcupdate.rcu_cpu_stall_timeout=120 net.ifnames=0 no_timer_check $panic $append" \
 		$(share rootfs "$root" ro) $(share repo "$repo" ro) \
 		$(share mods "$moddir" ro) $(share out "$dir") \
 		-device virtio-rng-pci "${nic_args[@]}" > "$dir/qemu.log" 2>&1 < /dev/null &

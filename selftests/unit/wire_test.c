@@ -70,7 +70,7 @@ static void sample_attach(struct agg_wire_attach *m)
 	memset(m, 0, sizeof(*m));
 	m->kind = AGG_WIRE_OFFER;
 	m->status = AGG_WIRE_NO_LANE;
-	m->flags = AGG_WIRE_ATTACH_NAMED;
+	m->flags = AGG_WIRE_ATTACH_NAMED | AGG_WIRE_ATTACH_FROZEN;
 	m->instance_src = tap_rand();
 	m->instance_dst = tap_rand();
 	m->cookie_src = tap_rand();
@@ -90,6 +90,9 @@ static void sample_attach(struct agg_wire_attach *m)
 	m->rnr_timer = 31;
 	m->max_rd_atomic = tap_rand();
 	m->max_dest_rd_atomic = tap_rand();
+	m->frozen_epoch = tap_rand();
+	m->frozen_psn = tap_rand() & MAX_24BIT;
+	m->frozen_recvs = tap_rand();
 }
 
 static void sample_key(struct agg_wire_key *m, u8 nr)
@@ -197,7 +200,7 @@ TEST(layout)
 	CHECK(len == sizeof(want) && !memcmp(buf, want, len), "ERROR has changed");
 	sample_attach(&a);
 	len = agg_wire_put_attach(buf, sizeof(buf), AGG_WIRE_ATTACH, 0, 1, &a);
-	CHECK(len == 129, "ATTACH has %d bytes", len);
+	CHECK(len == 141, "ATTACH has %d bytes", len);
 	CHECK(buf[15] == (u8)(a.instance_src >> 56), "first after the flags");
 	sample_key(&k, 2);
 	len = agg_wire_put_key(buf, sizeof(buf), 0, 1, &k);

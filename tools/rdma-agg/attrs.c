@@ -20,6 +20,7 @@ NAMES(lane_state, 0, "down", "probe", "up", "congested", "paused", "storm");
 NAMES(port_state, 1, "down", "init", "armed", "active", "active-defer");
 NAMES(qp_type, 1, "gsi", "rc", "uc", "ud");
 NAMES(qp_state, 0, "reset", "init", "rtr", "rts", "sqd", "sqe", "err");
+NAMES(cause, 0, "none", "retry", "lane-fault", "lane-down", "lane-gone", "peer", "connect", "move");
 NAMES(peer_state, 0, "down", "up");
 NAMES(event, 0, "new", "del", "change");
 NAMES(direction, 0, "tx", "rx");
@@ -136,6 +137,14 @@ static const struct attr qp_attrs[RDMA_AGG_A_QP_MAX + 1] = {
 	[RDMA_AGG_A_QP_PID]		= A("pid", U32),
 	[RDMA_AGG_A_QP_COMM]		= A("comm", STRING),
 	[RDMA_AGG_A_QP_CREATED]		= A("created", U64),
+	[RDMA_AGG_A_QP_EPOCH]		= A("epoch", U32),
+	[RDMA_AGG_A_QP_FAILING]		= A("failing", U8),
+	[RDMA_AGG_A_QP_FAILOVERS]	= A("failovers", U32),
+	[RDMA_AGG_A_QP_FAILOVER_CAUSE]	= ENUM("failover-cause", cause),
+	[RDMA_AGG_A_QP_FAILOVER_LAST]	= A("failover-last", U32),
+	[RDMA_AGG_A_QP_FAILOVER_MAX]	= A("failover-max", U32),
+	[RDMA_AGG_A_QP_REQUESTS_REPLAYED] = A("requests-replayed", U64),
+	[RDMA_AGG_A_QP_REQUESTS_RESOLVED] = A("requests-resolved", U64),
 };
 
 const struct set set_qp = { qp_attrs, RDMA_AGG_A_QP_MAX };
@@ -189,6 +198,11 @@ static const struct attr stat_attrs[RDMA_AGG_A_STAT_MAX + 1] = {
 	[RDMA_AGG_A_STAT_BAD_MESSAGES]		= A("bad-messages", U64),
 	[RDMA_AGG_A_STAT_QP_ERRORS]		= A("qp-errors", U64),
 	[RDMA_AGG_A_STAT_RNR_EXCEEDED]		= A("rnr-exceeded", U64),
+	[RDMA_AGG_A_STAT_FAILOVERS]		= A("failovers", U64),
+	[RDMA_AGG_A_STAT_FAILOVERS_LOST]	= A("failovers-lost", U64),
+	[RDMA_AGG_A_STAT_REQUESTS_REPLAYED]	= A("requests-replayed", U64),
+	[RDMA_AGG_A_STAT_REQUESTS_RESOLVED]	= A("requests-resolved", U64),
+	[RDMA_AGG_A_STAT_ATOMICS_LOST]		= A("atomics-lost", U64),
 	[RDMA_AGG_A_STAT_QUEUE]			= { .name = "queue", .kind = ATTR_NEST,
 						    .multi = true, .nest = &set_queue },
 };
@@ -210,6 +224,7 @@ static const struct attr param_attrs[RDMA_AGG_A_PARAM_MAX + 1] = {
 	[RDMA_AGG_A_PARAM_ACK_TIMEOUT_MAX]	= A("ack-timeout-max", U32),
 	[RDMA_AGG_A_PARAM_PSK]			= A("psk", BINARY),
 	[RDMA_AGG_A_PARAM_PSK_SET]		= A("psk-set", U8),
+	[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT]	= A("failover-timeout", U32),
 };
 
 const struct set set_param = { param_attrs, RDMA_AGG_A_PARAM_MAX };

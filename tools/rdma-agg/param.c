@@ -32,6 +32,8 @@ static const struct param {
 	  "least ack timeout of a lane QP, 4.096 us * 2^N" },
 	{ "ack-timeout-max", RDMA_AGG_A_PARAM_ACK_TIMEOUT_MAX, EXPONENT,
 	  "greatest ack timeout of a lane QP" },
+	{ "failover-timeout", RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT, MS,
+	  "how long requests wait when there is no path" },
 	{ "psk", RDMA_AGG_A_PARAM_PSK, PSK,
 	  "pre-shared key of the sessions: the file that has it, - for stdin, or none" },
 };

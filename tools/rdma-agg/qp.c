@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <inttypes.h>
 #include <string.h>
 
 #include "rdma-agg.h"
@@ -6,6 +7,12 @@
 static void help(FILE *f)
 {
 	fprintf(f, "Usage: rdma-agg qp [ show [ DEV [ qpn N ] ] ]\n");
+}
+
+/* Microseconds. */
+static const char *str_us(uint32_t us)
+{
+	return str("%.1f ms", us / 1000.0);
 }
 
 static void show_text(const struct objs *objs)
@@ -17,7 +24,8 @@ static void show_text(const struct objs *objs)
 	static const char *const more[] = {
 		"DEVICE", ">QPN", "TYPE", "STATE", "PEER", ">PEER QPN", "LANE", ">QUEUE tx/rx",
 		"PEER LANE", ">PID", "COMMAND", "FROM", "HASH", ">LANE QPN", ">PEER LANE QPN",
-		">AGE", "ERROR", NULL
+		">AGE", ">EPOCH", ">FAILOVERS", "LAST CAUSE", ">LAST", ">LONGEST", ">REPLAYED",
+		">RESOLVED", NULL
 	};
 	struct table *t = table_new(opt.details ? more : heads);
 
@@ -28,7 +36,8 @@ static void show_text(const struct objs *objs)
 		bool named = obj_has(o, RDMA_AGG_A_QP_PEER_QPN);
 		bool path = obj_has(o, RDMA_AGG_A_QP_LANE_ID);
 		bool far = obj_has(o, RDMA_AGG_A_QP_PEER_LANE_ID);
-		uint32_t err = obj_u32(o, RDMA_AGG_A_QP_ERROR);
+		uint32_t moves = obj_u32(o, RDMA_AGG_A_QP_FAILOVERS);
+		const char *cause = name_of(&names_cause, obj_u32(o, RDMA_AGG_A_QP_FAILOVER_CAUSE));
 
 		table_cell(t, "%s", obj_str(o, RDMA_AGG_A_QP_DEV_NAME));
 		table_cell(t, "%u", obj_u32(o, RDMA_AGG_A_QP_QPN));
@@ -37,7 +46,8 @@ static void show_text(const struct objs *objs)
 		table_cell(t, "%s", str_gid(obj_gid(o, RDMA_AGG_A_QP_PEER_GID)));
 		table_cell(t, "%s", named ? str("%u", obj_u32(o, RDMA_AGG_A_QP_PEER_QPN)) : "-");
 		table_cell(t, "%s", path ? str("%s/%u", obj_str(o, RDMA_AGG_A_QP_IBDEV_NAME),
-					       obj_u32(o, RDMA_AGG_A_QP_IBDEV_PORT)) : "-");
+					       obj_u32(o, RDMA_AGG_A_QP_IBDEV_PORT)) :
+				    obj_u32(o, RDMA_AGG_A_QP_FAILING) ? "none" : "-");
 		table_cell(t, "%s", path ? str("%u/%u", obj_u32(o, RDMA_AGG_A_QP_TX_QUEUE),
 					       obj_u32(o, RDMA_AGG_A_QP_RX_QUEUE)) : "-");
 		table_cell(t, "%s", far ? str("%u (%s)", obj_u32(o, RDMA_AGG_A_QP_PEER_LANE_ID),
@@ -54,7 +64,13 @@ static void show_text(const struct objs *objs)
 		table_cell(t, "%s", path ? str("%u", obj_u32(o, RDMA_AGG_A_QP_LANE_QPN)) : "-");
 		table_cell(t, "%s", far ? str("%u", obj_u32(o, RDMA_AGG_A_QP_PEER_LANE_QPN)) : "-");
 		table_cell(t, "%s", str_since(obj_u64(o, RDMA_AGG_A_QP_CREATED)));
-		table_cell(t, "%s", err ? strerror(err) : "-");
+		table_cell(t, "%u", obj_u32(o, RDMA_AGG_A_QP_EPOCH));
+		table_cell(t, "%u", moves);
+		table_cell(t, "%s", !moves ? "-" : cause ? cause : "unknown");
+		table_cell(t, "%s", moves ? str_us(obj_u32(o, RDMA_AGG_A_QP_FAILOVER_LAST)) : "-");
+		table_cell(t, "%s", moves ? str_us(obj_u32(o, RDMA_AGG_A_QP_FAILOVER_MAX)) : "-");
+		table_cell(t, "%" PRIu64, obj_u64(o, RDMA_AGG_A_QP_REQUESTS_REPLAYED));
+		table_cell(t, "%" PRIu64, obj_u64(o, RDMA_AGG_A_QP_REQUESTS_RESOLVED));
 	}
 	table_print(t);
 }

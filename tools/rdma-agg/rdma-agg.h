@@ -76,7 +76,7 @@ struct set {
 
 extern const struct set set_dev, set_lane, set_peer, set_qp, set_stat, set_queue, set_param;
 extern const struct names names_policy, names_lane_state, names_port_state, names_qp_type,
-	names_qp_state, names_peer_state, names_event, names_direction;
+	names_qp_state, names_cause, names_peer_state, names_event, names_direction;
 
 const char *name_of(const struct names *names, uint32_t value);
 int value_of(const struct names *names, const char *name);

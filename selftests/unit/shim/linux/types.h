@@ -22,4 +22,8 @@ typedef u16 __bitwise __le16, __be16;
 typedef u32 __bitwise __le32, __be32;
 typedef u64 __bitwise __le64, __be64;
 
+#ifndef fallthrough
+#define fallthrough	__attribute__((__fallthrough__))
+#endif
+
 #endif
