@@ -12,13 +12,17 @@
  * is taken from the ring again for the next path.
  */
 #include "agg.h"
+#include "wqe.h"
 
 #define AGG_RQ_BATCH	16
 #define AGG_FLUSH_BATCH	256	/* receives flushed in one go */
 
 struct agg_rq_work {
 	struct ib_recv_wr wr;
-	struct ib_sge sge[AGG_MAX_SGE];
+	union {
+		struct ib_sge sge[AGG_MAX_SGE];
+		struct rxe_sge elem_sge[AGG_MAX_SGE];	/* as in sq.c */
+	};
 };
 
 struct agg_rq_scratch {
@@ -223,41 +227,29 @@ static bool agg_rq_take(struct agg_qp *qp, struct agg_lqp *lqp, struct agg_rq_sc
 			struct agg_rq_work *w)
 {
 	struct agg_rq *rq = &qp->rq;
-	const struct rxe_recv_wqe *ring = agg_ring_elem(rq->ring, rq->fwd);
-	u32 left = qp->dev->max_msg_sz;
+	const struct agg_wqe_limits lim = {
+		.max_sge = rq->max_sge,
+		.max_msg = qp->dev->max_msg_sz,
+	};
 	struct rxe_recv_wqe *wqe = &s->wqe;
-	int n = 0;
+	enum agg_wqe_verdict verdict;
 	u32 i;
 
-	memcpy(wqe, ring, sizeof(*wqe));
-	/* The application may be writing it at this moment. */
-	barrier();
-
+	verdict = agg_wqe_get_recv(agg_ring_elem(rq->ring, rq->fwd), &lim, wqe, w->elem_sge);
 	rq->slots[rq->fwd & rq->ring->mask].wr_id = wqe->wr_id;
-	if (wqe->dma.num_sge > rq->max_sge || wqe->dma.num_sge > AGG_MAX_SGE)
+	if (verdict != AGG_WQE_OK)
 		return false;
 
 	for (i = 0; i < wqe->dma.num_sge; i++) {
-		struct rxe_sge sge;
 		u32 lkey;
 
-		memcpy(&sge, &ring->dma.sge[i], sizeof(sge));
-		barrier();	/* as above: one copy, no second look */
-		/* No message fills more, and soft-RoCE of 6.12 refuses to be offered it. */
-		sge.length = min(sge.length, left);
-		if (!sge.length)
-			continue;
-		left -= sge.length;
-		if (agg_mr_lkey(qp->pd, lqp->lane->id, sge.lkey, &lkey))
+		if (agg_mr_lkey(qp->pd, lqp->lane->id, w->sge[i].lkey, &lkey))
 			lkey = lqp->lane->poison->lkey;
-		w->sge[n].addr = sge.addr;
-		w->sge[n].length = sge.length;
-		w->sge[n].lkey = lkey;
-		n++;
+		w->sge[i].lkey = lkey;
 	}
 	w->wr.wr_id = rq->fwd;
 	w->wr.sg_list = w->sge;
-	w->wr.num_sge = n;
+	w->wr.num_sge = wqe->dma.num_sge;
 	return true;
 }
 

@@ -31,6 +31,7 @@
 
 #include "agg.h"
 #include "session.h"
+#include "wqe.h"
 
 #define AGG_SQ_BATCH	8	/* requests handed to a lane in one post */
 #define AGG_FLUSH_BATCH	256	/* requests flushed in one go */
@@ -42,9 +43,24 @@ struct agg_sq_work {
 		struct ib_rdma_wr rdma;
 		struct ib_atomic_wr atomic;
 	};
-	struct ib_sge sge[AGG_MAX_SGE];
+	union {
+		struct ib_sge sge[AGG_MAX_SGE];
+		struct rxe_sge elem_sge[AGG_MAX_SGE];	/* with the application's keys */
+	};
 	u8 data[AGG_MAX_INLINE] __aligned(8);
 };
+
+static_assert(sizeof(struct ib_sge) == sizeof(struct rxe_sge));
+static_assert(offsetof(struct ib_sge, addr) == offsetof(struct rxe_sge, addr));
+static_assert(offsetof(struct ib_sge, length) == offsetof(struct rxe_sge, length));
+static_assert(offsetof(struct ib_sge, lkey) == offsetof(struct rxe_sge, lkey));
+
+/* The flags of a ring's element are those of verbs. */
+static_assert(AGG_WQE_FENCE == IB_SEND_FENCE);
+static_assert(AGG_WQE_SIGNALED == IB_SEND_SIGNALED);
+static_assert(AGG_WQE_SOLICITED == IB_SEND_SOLICITED);
+static_assert(AGG_WQE_INLINE == IB_SEND_INLINE);
+static_assert(AGG_WQE_IP_CSUM == IB_SEND_IP_CSUM);
 
 struct agg_sq_scratch {
 	struct rxe_send_wqe wqe;
@@ -105,12 +121,6 @@ static bool agg_sq_cqe(struct agg_qp *qp, const struct agg_send_slot *slot,
 	}
 	/* An error is always worth waking for (IBA 11.4.2.2). */
 	return agg_cq_post(qp->scq, &wc, status != IB_WC_SUCCESS);
-}
-
-static bool agg_opcode_reads(u8 opcode)
-{
-	return opcode == IB_WR_RDMA_READ || opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
-	       opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
 }
 
 static bool agg_opcode_atomic(u8 opcode)
@@ -359,57 +369,46 @@ void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
  * Taking requests from the ring
  */
 
-/*
- * Copy the scatter list. Zero-length elements are dropped: 0 means 2^31 to
- * some devices. Returns the sum of lengths, or -errno.
- */
-static s64 agg_sq_sges(struct agg_qp *qp, struct agg_lqp *lqp, const struct rxe_send_wqe *ring,
-		       u32 num_sge, struct agg_send_slot *slot, struct agg_sq_work *w)
+/* What the verdict on an element is to the application. */
+static enum ib_wc_status agg_wqe_status(enum agg_wqe_verdict verdict)
 {
-	u64 sum = 0;
-	int n = 0;
+	switch (verdict) {
+	case AGG_WQE_LENGTH:
+		return IB_WC_LOC_LEN_ERR;
+	case AGG_WQE_ALIGN:
+		return IB_WC_REM_INV_REQ_ERR;
+	default:
+		return IB_WC_LOC_QP_OP_ERR;
+	}
+}
+
+/* Put the lane's keys into the scatter list; for a key the PD does not have, one that fails. */
+static void agg_sq_sges(struct agg_qp *qp, struct agg_lqp *lqp, u32 num,
+			struct agg_send_slot *slot, struct agg_sq_work *w)
+{
 	u32 i;
 
-	if (num_sge > qp->sq.max_sge || num_sge > AGG_MAX_SGE)
-		return -EINVAL;
-
-	for (i = 0; i < num_sge; i++) {
-		struct rxe_sge sge;
+	for (i = 0; i < num; i++) {
 		u32 lkey;
 
-		memcpy(&sge, &ring->dma.sge[i], sizeof(sge));
-		barrier();	/* as above: one copy, no second look */
-		if (!sge.length)
-			continue;
-		sum += sge.length;
-		if (agg_mr_lkey(qp->pd, lqp->lane->id, sge.lkey, &lkey)) {
+		if (agg_mr_lkey(qp->pd, lqp->lane->id, w->sge[i].lkey, &lkey)) {
 			lkey = lqp->lane->poison->lkey;
 			slot->suspect = true;
 		}
-		w->sge[n].addr = sge.addr;
-		w->sge[n].length = sge.length;
-		w->sge[n].lkey = lkey;
-		n++;
+		w->sge[i].lkey = lkey;
 	}
-	w->wr.num_sge = n;
+	w->wr.num_sge = num;
 	w->wr.sg_list = w->sge;
-	return sum;
 }
 
-/* Inline data lies in the ring; the lane takes it from a kernel address. */
-static s64 agg_sq_inline(struct agg_qp *qp, const struct rxe_send_wqe *ring, u32 length,
-			 struct agg_sq_work *w)
+/* Inline data was copied out of the ring; the lane takes it from a kernel address. */
+static void agg_sq_inline(u32 length, struct agg_sq_work *w)
 {
-	if (length > qp->sq.max_inline || length > AGG_MAX_INLINE)
-		return -EINVAL;
-
-	memcpy(w->data, ring->dma.inline_data, length);
 	w->sge[0].addr = (uintptr_t)w->data;
 	w->sge[0].length = length;
 	w->sge[0].lkey = 0;
 	w->wr.num_sge = length ? 1 : 0;
 	w->wr.sg_list = w->sge;
-	return length;
 }
 
 /*
@@ -460,28 +459,30 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 				 struct agg_sq_scratch *s, struct agg_sq_work *w)
 {
 	struct agg_sq *sq = &qp->sq;
-	const struct rxe_send_wqe *ring = agg_ring_elem(sq->ring, sq->issue);
+	const struct agg_wqe_limits lim = {
+		.max_sge = sq->max_sge,
+		.max_inline = sq->max_inline,
+		.max_msg = qp->dev->max_msg_sz,
+		.atomics = qp->dev->attr.atomic_cap != IB_ATOMIC_NONE,
+	};
 	struct agg_send_slot *slot = &sq->slots[sq->issue & sq->ring->mask];
 	struct rxe_send_wqe *wqe = &s->wqe;
+	enum agg_wqe_verdict verdict;
 	u8 status = IB_WC_SUCCESS;
-	u32 packets, rkey = 0;
-	s64 length;
+	u32 packets;
 
-	memcpy(wqe, ring, sizeof(*wqe));
-	/* The application may be writing it at this moment. */
-	barrier();
-
+	verdict = agg_wqe_get_send(agg_ring_elem(sq->ring, sq->issue), &lim, wqe, w->elem_sge,
+				   w->data);
 	slot->wr_id = wqe->wr.wr_id;
 	slot->opcode = min_t(u32, wqe->wr.opcode, U8_MAX);
 	slot->signaled = sq->sig_all || (wqe->wr.send_flags & IB_SEND_SIGNALED);
 	slot->length = 0;
 	slot->suspect = false;
 	slot->psn_end = sq->psn;
-
-	sq->fail_status = IB_WC_LOC_QP_OP_ERR;
-	if (wqe->wr.send_flags & ~(IB_SEND_FENCE | IB_SEND_SIGNALED | IB_SEND_SOLICITED |
-				   IB_SEND_INLINE | IB_SEND_IP_CSUM))
+	if (verdict != AGG_WQE_OK) {
+		sq->fail_status = agg_wqe_status(verdict);
 		return AGG_TAKE_BAD;
+	}
 
 	/*
 	 * The fence is kept here, not by the lane: soft-RoCE stops for ever when
@@ -491,87 +492,49 @@ static enum agg_take agg_sq_take(struct agg_qp *qp, struct agg_lqp *lqp,
 	if ((wqe->wr.send_flags & IB_SEND_FENCE) && sq->reads)
 		return AGG_TAKE_WAIT;
 
+	slot->length = wqe->dma.length;
+	/* Within half the PSN space old and new can be told apart. */
+	packets = agg_packets(slot->length, lqp->mtu_bytes);
+	if (sq->cons != sq->issue && sq->psn - sq->psn_cons + packets > AGG_PSN_WINDOW)
+		return AGG_TAKE_WAIT;
+
 	memset(&w->atomic, 0, sizeof(w->atomic));
+	w->wr.opcode = wqe->wr.opcode;
+	w->wr.send_flags = wqe->wr.send_flags & (IB_SEND_SOLICITED | IB_SEND_INLINE);
+	if (wqe->wr.send_flags & IB_SEND_INLINE)
+		agg_sq_inline(wqe->dma.length, w);
+	else
+		agg_sq_sges(qp, lqp, wqe->dma.num_sge, slot, w);
+
 	switch (wqe->wr.opcode) {
 	case IB_WR_SEND_WITH_IMM:
 		w->wr.ex.imm_data = wqe->wr.ex.imm_data;
-		break;
-	case IB_WR_SEND:
 		break;
 	case IB_WR_RDMA_WRITE_WITH_IMM:
 		w->wr.ex.imm_data = wqe->wr.ex.imm_data;
 		fallthrough;
 	case IB_WR_RDMA_WRITE:
+		w->rdma.remote_addr = wqe->wr.wr.rdma.remote_addr;
+		/* An access of no bytes needs no key (IBA C9-88). */
+		if (!agg_sq_rkey(qp, lqp, wqe->wr.wr.rdma.rkey, slot->length, &w->rdma.rkey,
+				 &status))
+			return AGG_TAKE_WAIT;
+		break;
 	case IB_WR_RDMA_READ:
 		w->rdma.remote_addr = wqe->wr.wr.rdma.remote_addr;
-		rkey = wqe->wr.wr.rdma.rkey;
-		break;
-	case IB_WR_ATOMIC_CMP_AND_SWP:
-	case IB_WR_ATOMIC_FETCH_AND_ADD:
-		if (qp->dev->attr.atomic_cap == IB_ATOMIC_NONE)
-			return AGG_TAKE_BAD;
-		w->atomic.remote_addr = wqe->wr.wr.atomic.remote_addr;
-		w->atomic.compare_add = wqe->wr.wr.atomic.compare_add;
-		w->atomic.swap = wqe->wr.wr.atomic.swap;
-		rkey = wqe->wr.wr.atomic.rkey;
-		break;
-	default:
-		/* FLUSH, ATOMIC_WRITE, BIND_MW and others carry keys we do not translate. */
-		return AGG_TAKE_BAD;
-	}
-	w->wr.opcode = wqe->wr.opcode;
-	w->wr.send_flags = wqe->wr.send_flags & IB_SEND_SOLICITED;
-
-	if (wqe->wr.send_flags & IB_SEND_INLINE) {
-		/* Only what carries data outwards can have it inline. */
-		if (wqe->wr.opcode == IB_WR_RDMA_READ ||
-		    wqe->wr.opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
-		    wqe->wr.opcode == IB_WR_ATOMIC_FETCH_AND_ADD)
-			return AGG_TAKE_BAD;
-		length = agg_sq_inline(qp, ring, wqe->dma.length, w);
-		w->wr.send_flags |= IB_SEND_INLINE;
-	} else {
-		length = agg_sq_sges(qp, lqp, ring, wqe->dma.num_sge, slot, w);
-	}
-	if (length < 0)
-		return AGG_TAKE_BAD;
-	if (length > qp->dev->max_msg_sz) {
-		sq->fail_status = IB_WC_LOC_LEN_ERR;
-		return AGG_TAKE_BAD;
-	}
-	slot->length = length;
-
-	/* Within half the PSN space old and new can be told apart. */
-	packets = agg_packets(length, lqp->mtu_bytes);
-	if (sq->cons != sq->issue && sq->psn - sq->psn_cons + packets > AGG_PSN_WINDOW)
-		return AGG_TAKE_WAIT;
-
-	switch (wqe->wr.opcode) {
-	case IB_WR_ATOMIC_CMP_AND_SWP:
-	case IB_WR_ATOMIC_FETCH_AND_ADD:
-		if (length != 8) {
-			sq->fail_status = IB_WC_LOC_LEN_ERR;
-			return AGG_TAKE_BAD;
-		}
-		if (w->atomic.remote_addr & 7) {
-			sq->fail_status = IB_WC_REM_INV_REQ_ERR;
-			return AGG_TAKE_BAD;
-		}
-		if (!agg_sq_rkey(qp, lqp, rkey, true, &w->atomic.rkey, &status))
-			return AGG_TAKE_WAIT;
-		break;
-	case IB_WR_RDMA_WRITE:
-	case IB_WR_RDMA_WRITE_WITH_IMM:
-		/* An access of no bytes needs no key (IBA C9-88). */
-		if (!agg_sq_rkey(qp, lqp, rkey, length, &w->rdma.rkey, &status))
-			return AGG_TAKE_WAIT;
-		break;
-	case IB_WR_RDMA_READ:
 		/*
 		 * Nor does this, but soft-RoCE looks for the key of a READ of
 		 * no bytes that is sent again.
 		 */
-		if (!agg_sq_rkey(qp, lqp, rkey, true, &w->rdma.rkey, &status))
+		if (!agg_sq_rkey(qp, lqp, wqe->wr.wr.rdma.rkey, true, &w->rdma.rkey, &status))
+			return AGG_TAKE_WAIT;
+		break;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		w->atomic.remote_addr = wqe->wr.wr.atomic.remote_addr;
+		w->atomic.compare_add = wqe->wr.wr.atomic.compare_add;
+		w->atomic.swap = wqe->wr.wr.atomic.swap;
+		if (!agg_sq_rkey(qp, lqp, wqe->wr.wr.atomic.rkey, true, &w->atomic.rkey, &status))
 			return AGG_TAKE_WAIT;
 		break;
 	}

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <asm/types.h>
+#include_next <linux/types.h>
 
 typedef uint8_t u8;
 typedef uint16_t u16;
@@ -16,11 +16,6 @@ typedef int8_t s8;
 typedef int16_t s16;
 typedef int32_t s32;
 typedef long long s64;
-
-#define __bitwise
-typedef u16 __bitwise __le16, __be16;
-typedef u32 __bitwise __le32, __be32;
-typedef u64 __bitwise __le64, __be64;
 
 #ifndef fallthrough
 #define fallthrough	__attribute__((__fallthrough__))
