@@ -26,6 +26,7 @@ help:
 	@echo 'sudo make demo            two guests, four lanes: installs what is missing, builds, measures'
 	@echo 'sudo make check           everything below, on KERNELS="$(KERNELS)"; last line: N passed, M failed'
 	@echo 'make unit                 tests of the pure files in user space'
+	@echo 'make fuzz                 libFuzzer on them, FUZZ_SECONDS=60 each'
 	@echo 'make static               compiler, sparse, checkpatch, kernel-doc, shellcheck, yamllint'
 	@echo 'make selftests [T=...]    tests in guests; T: names or paths, e.g. T="basic pingpong"'
 	@echo 'sudo make bench           overhead of agg0 against its lane, in instruction time'
@@ -49,6 +50,9 @@ tools:
 
 unit:
 	$(MAKE) -C selftests/unit check
+
+fuzz:
+	$(MAKE) -C selftests/unit -j2 fuzz
 
 static:
 	selftests/static.sh
@@ -77,4 +81,4 @@ clean:
 	rm -rf build
 	-$(MAKE) -C tools/rdma-agg clean
 
-.PHONY: all help modules tools unit static selftests check demo bench install clean
+.PHONY: all help modules tools unit fuzz static selftests check demo bench install clean

@@ -4,8 +4,8 @@
 # Runs gates and adds up what they say; the last line is
 # "N passed, M failed" (", K skipped"), and the exit code goes by it.
 #
-#   check.sh all                 static, unit, guests
-#   check.sh static | unit
+#   check.sh all                 static, unit, fuzz, guests
+#   check.sh static | unit | fuzz
 #   check.sh guests [TEST...]    TEST: a name (basic, agg_basic) or a path
 #
 # KERNELS="6.1 6.12" selects the guests' kernels (anything that qemu/run.sh -k
@@ -53,6 +53,29 @@ run_unit() {
 		grep -q '^not ok ' "$log" || echo "not unit 0 the programs do not build or died" >> "$total"
 	fi
 	echo "unit: $(grep -c '^ok ' "$log" || true) points passed, exit $rc"
+	rm -f "$log"
+}
+
+# The fuzzers of user space, at the same time, for FUZZ_SECONDS (60).
+run_fuzz() {
+	local log target
+	echo "== fuzzers"
+	if ! command -v clang > /dev/null; then
+		echo "skip fuzz 0 no clang" >> "$total"
+		return 0
+	fi
+	log=$(mktemp)
+	make --no-print-directory -s -k -j2 -C selftests/unit fuzz > "$log" 2>&1 || true
+	for target in selftests/unit/fuzz_*.c; do
+		target=${target##*/fuzz_}
+		target=${target%.c}
+		if grep "^fuzz_$target: .* no finding" "$log"; then
+			echo "ok fuzz/$target" >> "$total"
+		else
+			echo "not fuzz/$target 0 -" >> "$total"
+			tail -n 40 "$log" | sed 's/^/    | /'
+		fi
+	done
 	rm -f "$log"
 }
 
@@ -138,13 +161,15 @@ case $what in
 all)
 	run_static
 	run_unit
+	run_fuzz
 	run_guests
 	;;
 static) run_static ;;
 unit) run_unit ;;
+fuzz) run_fuzz ;;
 guests) run_guests "$@" ;;
 *)
-	echo "usage: check.sh all|static|unit|guests [TEST...]" >&2
+	echo "usage: check.sh all|static|unit|fuzz|guests [TEST...]" >&2
 	exit 2
 	;;
 esac

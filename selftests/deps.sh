@@ -197,5 +197,6 @@ need_qemu
 [[ $scope != demo ]] || exit 0
 
 install sparse shellcheck yamllint codespell perl python3-yaml python3-pyverbs rdmacm-utils \
-	libibverbs-dev librdmacm-dev ethtool procps coccinelle python3-jsonschema clang lld llvm
+	libibverbs-dev librdmacm-dev ethtool procps coccinelle python3-jsonschema clang libclang-rt-dev \
+	lld llvm
 need_source
