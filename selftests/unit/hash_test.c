@@ -200,6 +200,31 @@ TEST(order_of_candidates)
 }
 
 /*
+ * The two hosts of a connection see the same lanes in orders of their own, and
+ * the flow from its two ends: they choose the same lane and queue.
+ */
+TEST(both_ends_choose_alike)
+{
+	for (int i = 0; i < 20000; i++) {
+		struct agg_flow f = random_flow(), r = swapped(&f);
+		struct agg_hash_lane l[MAX], p[MAX];
+		unsigned int n = 1 + tap_rand() % MAX, a, b;
+		u32 bound = tap_rand() % 2 ? 100 + tap_rand() % 100 : 0, qa, qb;
+
+		random_lanes(l, n);
+		for (unsigned int j = 0; j < n; j++) {
+			unsigned int k = tap_rand() % (j + 1);
+
+			p[j] = p[k];
+			p[k] = l[j];
+		}
+		a = agg_rendezvous(agg_flow_hash(&f), l, n, bound, &qa);
+		b = agg_rendezvous(agg_flow_hash(&r), p, n, bound, &qb);
+		CHECK(l[a].key == p[b].key && qa == qb, "round %d", i);
+	}
+}
+
+/*
  * What the comment in hash.c says one logarithm per lane stands for: the
  * smallest -log2(u) * queues / weight over all slots, here in floating point.
  */
@@ -250,6 +275,64 @@ TEST(minimal_movement)
 			CHECK(r[b].key != l[gone].key, "round %d", i);
 		else
 			CHECK(r[b].key == l[a].key && qa == qb, "round %d", i);
+	}
+}
+
+/* A lane that comes takes its share, by weight, from the others, and moves nothing else. */
+TEST(movement_to_a_new_lane)
+{
+	enum { FLOWS = 20000 };
+
+	for (int set = 0; set < 20; set++) {
+		struct agg_hash_lane l[MAX];
+		unsigned int n = 2 + tap_rand() % (MAX - 2), moved = 0, a, b;
+		double p, total = 0;
+		u32 qa, qb;
+
+		for (unsigned int k = 0; k < n; k++) {
+			l[k] = (struct agg_hash_lane){
+				.key = k * 5 + 1,
+				.weight = 1000 + tap_rand() % 9000,
+				.queues = 1 + tap_rand() % 8,
+			};
+			total += l[k].weight;
+		}
+		for (int i = 0; i < FLOWS; i++) {
+			u32 hash = tap_rand();
+
+			a = agg_rendezvous(hash, l, n - 1, 0, &qa);
+			b = agg_rendezvous(hash, l, n, 0, &qb);
+			moved += b == n - 1;
+			CHECK(b == n - 1 || (a == b && qa == qb), "set %d flow %d", set, i);
+		}
+		p = l[n - 1].weight / total;
+		CHECK(fabs(moved - FLOWS * p) < 5 * sqrt(FLOWS * p * (1 - p)) + 0.005 * FLOWS * p,
+		      "set %d: %u moved, not %.0f", set, moved, FLOWS * p);
+	}
+}
+
+/*
+ * A lane is lost and comes back, others come and go: a flow is where it would
+ * be had all that never been.
+ */
+TEST(no_memory)
+{
+	for (int i = 0; i < 5000; i++) {
+		struct agg_hash_lane l[MAX], now[MAX];
+		unsigned int n = 3 + tap_rand() % (MAX - 2), a, b, m;
+		u32 hash = tap_rand(), qa, qb;
+
+		random_lanes(l, n);
+		a = agg_rendezvous(hash, l, n, 0, &qa);
+		for (int step = 0; step < 5; step++) {
+			m = 0;
+			for (unsigned int k = 0; k < n; k++)
+				if (k == a || tap_rand() % 2)
+					now[m++] = l[k];
+			/* As long as its own lane is there nothing moves it. */
+			b = agg_rendezvous(hash, now, m, 0, &qb);
+			CHECK(now[b].key == l[a].key && qa == qb, "round %d", i);
+		}
 	}
 }
 
@@ -371,6 +454,39 @@ TEST(bound_kept)
 			CHECK(l[a].flows < mean * bound / 100 + 1.000001,
 			      "%u lanes, %u of %u flows, mean %g, bound %u", n, l[a].flows,
 			      flows, mean, bound);
+		}
+	}
+}
+
+/*
+ * With a bound the shares follow the weights from both sides: above by the bound
+ * itself, below because what the others may take has an end.
+ */
+TEST(bound_and_weights)
+{
+	for (int i = 0; i < 300; i++) {
+		struct agg_hash_lane l[MAX];
+		unsigned int n = 2 + tap_rand() % (MAX - 1);
+		u32 bound = 100 + tap_rand() % 50, q;
+		const u32 flows = 3000;
+		double weight = 0;
+
+		for (unsigned int k = 0; k < n; k++) {
+			l[k] = (struct agg_hash_lane){
+				.key = k,
+				.weight = 1 + tap_rand() % 400,
+				.queues = 1 + tap_rand() % 8,
+			};
+			weight += l[k].weight;
+		}
+		for (u32 f = 0; f < flows; f++)
+			l[agg_rendezvous(tap_rand(), l, n, bound, &q)].flows++;
+		for (unsigned int k = 0; k < n; k++) {
+			double fair = flows * l[k].weight / weight;
+			double low = flows - (flows - fair) * bound / 100 - n;
+
+			CHECK(l[k].flows <= fair * bound / 100 + 1.000001 && l[k].flows >= low,
+			      "%u lanes, bound %u: %u flows, fair %.1f", n, bound, l[k].flows, fair);
 		}
 	}
 }
@@ -532,13 +648,17 @@ int main(void)
 	RUN(log_is_exact_enough);
 	RUN(log_falls_strictly);
 	RUN(order_of_candidates);
+	RUN(both_ends_choose_alike);
 	RUN(same_as_all_slots);
 	RUN(minimal_movement);
+	RUN(movement_to_a_new_lane);
+	RUN(no_memory);
 	RUN(weight_is_monotone);
 	RUN(proportional);
 	RUN(queues_are_even);
 	RUN(consecutive_qpns);
 	RUN(bound_kept);
+	RUN(bound_and_weights);
 	RUN(bound_every_order);
 	RUN(even);
 	RUN(departures);

@@ -45,6 +45,44 @@ TEST(only_probe_revives)
 				CHECK(s == AGG_LANE_PROBE, "%d %d", s, t);
 }
 
+/* On no way at all, however long, does a lane that was lost become usable without a probe. */
+TEST(no_way_round_probe)
+{
+	bool seen[N] = { [AGG_LANE_DOWN] = true };
+
+	for (int round = 0; round < N; round++)
+		for (int s = 0; s < N; s++)
+			for (int t = 0; t < N; t++)
+				if (seen[s] && t != AGG_LANE_PROBE && agg_lane_state_ok(s, t))
+					seen[t] = true;
+	for (int s = 0; s < N; s++)
+		CHECK(!seen[s] || !agg_lane_usable(s), "%d", s);
+}
+
+/*
+ * Random walks: what is said of single steps holds of what a lane lives through.
+ * Between any loss and the next use lies a probe that began after it.
+ */
+TEST(walks)
+{
+	for (int walk = 0; walk < 2000; walk++) {
+		int s = AGG_LANE_DOWN, probed = 0;
+
+		for (int step = 0; step < 500; step++) {
+			int t = tap_rand() % N;
+
+			if (!agg_lane_state_ok(s, t))
+				continue;
+			if (t == AGG_LANE_PROBE)
+				probed = 1;
+			if (t == AGG_LANE_DOWN || t == AGG_LANE_STORM)
+				probed = 0;
+			CHECK(!agg_lane_usable(t) || probed, "walk %d, %d -> %d", walk, s, t);
+			s = t;
+		}
+	}
+}
+
 /* A pause is left with a reduced weight, a storm by a probe. */
 TEST(careful_return)
 {
@@ -92,6 +130,8 @@ int main(void)
 	RUN(range);
 	RUN(down_from_all);
 	RUN(only_probe_revives);
+	RUN(no_way_round_probe);
+	RUN(walks);
 	RUN(careful_return);
 	RUN(no_trap);
 	RUN(usable);

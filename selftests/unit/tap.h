@@ -46,8 +46,19 @@ static inline int tap_end(void)
 	return tap_failed ? 1 : 0;
 }
 
-/* A generator that gives the same numbers on every machine (splitmix64). */
+/*
+ * A generator that gives the same numbers on every machine (splitmix64);
+ * UNIT_SEED=N makes others of it.
+ */
 static uint64_t tap_seed = 1;
+
+static void __attribute__((constructor)) tap_init(void)
+{
+	const char *seed = getenv("UNIT_SEED");
+
+	if (seed)
+		tap_seed = strtoull(seed, NULL, 0);
+}
 
 static inline uint64_t tap_rand(void)
 {

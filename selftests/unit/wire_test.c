@@ -476,6 +476,84 @@ TEST(key_gone)
 	CHECK(agg_wire_put_key_gone(buf, sizeof(buf), &m) == -EMSGSIZE, "too many keys");
 }
 
+/*
+ * Any message of any kind: what is put is got; no shorter message is understood
+ * and no smaller buffer is enough; a sender never writes more than it says.
+ */
+#define RANDOM_ONE(name, m, ...)						\
+	do {									\
+		u8 *room, out[sizeof(m)];					\
+		struct agg_wire_hdr hdr;					\
+		int len, cut;							\
+										\
+		len = agg_wire_put_##name(buf, sizeof(buf), ##__VA_ARGS__, &(m)); \
+		CHECK(len > 0 && agg_wire_frame(buf, len, &hdr) == len, #name ": %d", len); \
+		if (len <= 0)							\
+			break;							\
+		memset(out, 0, sizeof(out));					\
+		CHECK(!get_##name(buf, len, out), #name);			\
+		CHECK(!memcmp(&(m), out, sizeof(m)), #name " differs");		\
+		for (int k = 0; k < 24; k++) {					\
+			cut = k < 4 ? len - 1 - k : (int)(tap_rand() % len);	\
+			if (cut >= AGG_WIRE_HDR_LEN)				\
+				CHECK(get_##name(buf, cut, out) == -EBADMSG,	\
+				      #name " cut to %d of %d", cut, len);	\
+			room = malloc(cut);					\
+			CHECK(agg_wire_put_##name(room, cut, ##__VA_ARGS__, &(m)) == -EMSGSIZE, \
+			      #name " of %d into %d", len, cut);		\
+			free(room);						\
+		}								\
+		room = malloc(len);						\
+		CHECK(agg_wire_put_##name(room, len, ##__VA_ARGS__, &(m)) == len, #name); \
+		CHECK(!memcmp(room, buf, len), #name " depends on the room");	\
+		free(room);							\
+	} while (0)
+
+TEST(random_messages)
+{
+	static struct agg_wire_key_gone gone;
+	static struct agg_wire_lanes lanes;
+	static struct agg_wire_hello hello;
+	struct agg_wire_challenge challenge;
+	struct agg_wire_attach attach;
+	struct agg_wire_error error;
+	struct agg_wire_auth auth;
+	struct agg_wire_key key;
+
+	for (int i = 0; i < 400; i++) {
+		u32 id = tap_rand();
+		u8 flags = tap_rand() % 2 ? AGG_WIRE_F_REPLY : 0;
+		u8 type = tap_rand() % 2 ? AGG_WIRE_ATTACH : AGG_WIRE_DETACH;
+
+		sample_hello(&hello, tap_rand() % (AGG_WIRE_MAX_LANES + 1));
+		for (int k = tap_rand() % (sizeof(hello.name) - 1); k >= 0; k--)
+			hello.name[k] = ' ' + 1 + tap_rand() % 94;
+		RANDOM_ONE(hello, hello, flags, id);
+		sample_lanes(&lanes, tap_rand() % (AGG_WIRE_MAX_LANES + 1));
+		RANDOM_ONE(lanes, lanes);
+		fill(&challenge, sizeof(challenge));
+		RANDOM_ONE(challenge, challenge, id);
+		fill(&auth, sizeof(auth));
+		RANDOM_ONE(auth, auth, flags, id);
+		memset(&error, 0, sizeof(error));
+		error.code = tap_rand();
+		error.version = tap_rand();
+		RANDOM_ONE(error, error, id);
+		sample_attach(&attach);
+		attach.status = tap_rand();
+		attach.slane = tap_rand() % AGG_WIRE_MAX_LANES;
+		attach.dlane = tap_rand() % AGG_WIRE_MAX_LANES;
+		attach.mtu = 1 + tap_rand() % 5;
+		attach.rnr_timer = tap_rand() % 32;
+		RANDOM_ONE(attach, attach, type, flags, id);
+		sample_key(&key, tap_rand() % (AGG_WIRE_MAX_LANES + 1));
+		key.status = tap_rand();
+		RANDOM_ONE(key, key, flags, id);
+		sample_gone(&gone, tap_rand() % (AGG_WIRE_MAX_GONE + 1));
+		RANDOM_ONE(key_gone, gone);
+	}
+}
+
 TEST(frame_length)
 {
 	struct agg_wire_hdr hdr;
@@ -737,6 +815,7 @@ int main(int argc, char **argv)
 	RUN(key);
 	RUN(key_malformed);
 	RUN(key_gone);
+	RUN(random_messages);
 	RUN(frame_length);
 	RUN(reassembly);
 	RUN(fuzz_seeds);
