@@ -454,8 +454,12 @@ void agg_lqp_error(struct agg_lqp *lqp)
 	spin_unlock(&qp->rq.lock);
 	spin_unlock_irq(&qp->sq.lock);
 
-	if (lqp->state == IB_QPS_RESET) {
-		/* Nothing was ever posted. */
+	/*
+	 * Nothing was ever posted. A lane QP that could not go to RTR may not be
+	 * able to flush, either: soft-RoCE leaves it without its responder when
+	 * memory is short.
+	 */
+	if (lqp->state < IB_QPS_RTR) {
 		complete_all(&lqp->sq_idle);
 		complete_all(&lqp->rq_idle);
 		return;

@@ -107,7 +107,7 @@ static bool agg_rq_open(const struct agg_qp *qp)
 {
 	const struct agg_lqp *lqp = qp->lqp;
 
-	return lqp && !lqp->stopped && lqp->state >= IB_QPS_INIT &&
+	return lqp && !lqp->stopped && lqp->state >= IB_QPS_RTR &&
 	       !(READ_ONCE(qp->flags) & (BIT(AGG_QPF_ERROR) | BIT(AGG_QPF_PATH)));
 }
 
