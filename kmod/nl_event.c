@@ -66,13 +66,14 @@ static struct net_device *agg_nl_listened(struct agg_dev *dev)
 	return ndev;
 }
 
-/* Send a notice that @fill builds. Nobody is told that it failed: nobody can help. */
+/* Send a notice that @fill builds, or tell listeners that they have missed one. */
 static void agg_nl_notify(struct agg_dev *dev, u8 cmd, enum rdma_agg_event event,
 			  int (*fill)(struct agg_nl_msg *msg, struct agg_dev *dev, const void *obj),
 			  const void *obj)
 {
 	struct net_device *ndev;
 	struct sk_buff *skb;
+	int err = -ENOBUFS;
 
 	down_read(&agg_nl_sem);
 	ndev = agg_nl_listened(dev);
@@ -87,12 +88,16 @@ static void agg_nl_notify(struct agg_dev *dev, u8 cmd, enum rdma_agg_event event
 			.old_state = -1,
 		};
 
-		if (fill(&msg, dev, obj))
+		err = fill(&msg, dev, obj);
+		if (err)
 			nlmsg_free(skb);
 		else
 			genlmsg_multicast_netns(&agg_nl_family, dev_net(ndev), skb, 0,
 						RDMA_AGG_NLGRP_MON, GFP_KERNEL);
 	}
+	/* They ask for everything then, as after an overrun of their own buffer. */
+	if (err)
+		genl_set_err(&agg_nl_family, dev_net(ndev), 0, RDMA_AGG_NLGRP_MON, -ENOBUFS);
 	dev_put(ndev);
 out:
 	up_read(&agg_nl_sem);
