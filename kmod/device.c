@@ -212,13 +212,14 @@ static int agg_enable_driver(struct ib_device *ibdev)
 
 	err = agg_session_dev_start(dev);
 	if (err)
-		return err;
+		/* A socket's ENFILE is want of memory, the core's a name that is taken. */
+		return err == -ENFILE ? -ENOMEM : err;
 
 	/* From here on agg_netdev_event() finds the device. */
 	mutex_lock(&agg_devs_lock);
 	list_for_each_entry(other, &agg_devs, node) {
 		if (rcu_access_pointer(other->ndev) == rcu_access_pointer(dev->ndev))
-			err = -EADDRINUSE;
+			err = -EALREADY;
 	}
 	ndev = rcu_dereference_protected(dev->ndev, true);
 	if (READ_ONCE(ndev->reg_state) != NETREG_REGISTERED)
@@ -392,9 +393,11 @@ int agg_dev_create(const char *name, struct net_device *ndev, struct netlink_ext
 		if (err == -ENFILE || err == -EEXIST) {
 			NL_SET_ERR_MSG(extack, "an RDMA device of that name exists");
 			err = -EEXIST;
-		} else if (err == -EADDRINUSE) {
+		} else if (err == -EALREADY) {
 			NL_SET_ERR_MSG(extack, "netdev is the identity of another agg device");
 			err = -EEXIST;
+		} else if (err == -EADDRINUSE) {
+			NL_SET_ERR_MSG(extack, "somebody else listens on the session port");
 		} else {
 			NL_SET_ERR_MSG(extack, "the device could not be registered");
 		}

@@ -314,6 +314,15 @@ ip -n other link add dummy0 type dummy 2> /dev/null
 inside() { ip netns exec other "$@"; }
 if ip -n other link show dummy0 > /dev/null 2>&1; then
 	is "another namespace sees no device" "$(inside rdma-agg dev)" ""
+	inside python3 -c 'import socket, time
+s = socket.create_server(("", 47910), family=socket.AF_INET6, dualstack_ipv6=True)
+time.sleep(600)' & busy=$!
+	ok "somebody else listens on the session port there" \
+		inside bash -c ". '$here/lib.sh'; wait_listen 47910 20"
+	refuses "and no device can" 'somebody else listens on the session port' \
+		inside rdma-agg dev add agg1 netdev dummy0
+	kill $busy
+	wait $busy 2> /dev/null
 	refuses "and finds none" 'no such agg device' inside rdma-agg dev del agg0
 	ok "it has its own" inside rdma-agg dev add agg1 netdev dummy0
 	is "which it sees" "$(inside rdma-agg dev | awk 'NR > 1 { print $1, $2 }')" "agg1 dummy0"
