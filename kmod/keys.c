@@ -646,7 +646,7 @@ int agg_keys_serve(struct agg_conn *c, u32 id, u32 rkey)
 	for (tries = 0; tries < AGG_SERVE_TRIES && !told; tries++) {
 		msg = agg_msg_alloc(AGG_KEY_LEN, GFP_KERNEL);
 		if (!msg)
-			return 0;	/* the asker gives up, or asks again */
+			goto err_mem;
 
 		xa_lock(&c->asked);
 		if (!xa_load(&c->asked, rkey)) {
@@ -661,7 +661,7 @@ int agg_keys_serve(struct agg_conn *c, u32 id, u32 rkey)
 			if (xa_err(__xa_store(&c->asked, rkey, xa_mk_value(1), GFP_KERNEL))) {
 				xa_unlock(&c->asked);
 				kfree(msg);
-				return 0;
+				goto err_mem;
 			}
 			c->nr_asked++;
 		}
@@ -699,6 +699,11 @@ int agg_keys_serve(struct agg_conn *c, u32 id, u32 rkey)
 			return err;
 	}
 	return 0;
+
+err_mem:
+	/* Whoever waits for the answer asks again on the next connection. */
+	agg_conn_fail(c, -ENOMEM);
+	return -ENOMEM;
 }
 
 /**
