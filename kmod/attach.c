@@ -69,6 +69,7 @@ static u8 agg_attach_status(int err)
 		return AGG_WIRE_WAIT;
 	case -ENOMEM:
 	case -ENOBUFS:
+	case -ENFILE:
 		return AGG_WIRE_BUSY;
 	case -ENOENT:
 		return AGG_WIRE_GONE;
