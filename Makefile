@@ -14,7 +14,7 @@ BUILD ?= build/$(KVER)
 
 PREFIX ?= /usr
 RATE ?= 25mbit
-KERNELS ?= 6.1 6.12
+KERNELS ?= 6.1 6.12 debug
 export RATE KERNELS
 
 all: modules tools

@@ -9,13 +9,17 @@
 . "$(dirname "$0")/dev.sh"
 
 pingpong() {
-	pair "ibv_rc_pingpong -d $DEV -g $1 $2" "ibv_rc_pingpong -d $DEV -g $1 $2 $PEER_IP"
+	local words
+	words="ibv_rc_pingpong -d $DEV -g $1 $(fewer "$2")"
+	pair "$words" "$words $PEER_IP"
 }
 
 test_begin
+# Their rate would only cost time.
+AGG_RATE=none
 dev_setup
-ok "by polling" pingpong "$GID" ""
-ok "by events" pingpong "$GID" "-e"
+ok "by polling" pingpong "$GID" "-n 1000"
+ok "by events" pingpong "$GID" "-n 1000 -e"
 ok "over IPv6" pingpong "$GID6" "-n 200"
 ok "over IPv6 by events" pingpong "$GID6" "-e -n 200"
 for size in 1 4097 65536; do

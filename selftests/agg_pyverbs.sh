@@ -25,7 +25,7 @@ cp -r "$suite" "$tests"
 gunzip -f "$tests"/*.gz
 
 gid=$(here gid_index "$DEV" "$MY_IP")
-timeout 240 python3 "$here/run_pyverbs.py" "$tests" --dev "$DEV" --port 1 --gid "$gid" \
+timeout "$(few 240 480)" python3 "$here/run_pyverbs.py" "$tests" --dev "$DEV" --port 1 --gid "$gid" \
 	> "$results" 2> "$AGG_TMP/pyverbs.log"
 rc=$?
 if grep -q '^# end after [1-9]' "$results"; then

@@ -59,7 +59,7 @@ compare() {
 run_cases() {
 	local case
 	for case in $("$(tool qpstate)" --list); do
-		timeout 120 "$(tool qpstate)" --dev "$1" --gid "$2" --only "$case" > "$out/$1.$case" 2> "$out/$1.$case.err"
+		timeout "$(few 120 300)" "$(tool qpstate)" --dev "$1" --gid "$2" --only "$case" > "$out/$1.$case" 2> "$out/$1.$case.err"
 		echo $? > "$out/$1.$case.rc"
 	done
 }

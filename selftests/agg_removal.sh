@@ -12,9 +12,9 @@
 # Endless traffic on 8 QPs, so on every lane, in both directions.
 start_traffic() {
 	port=$((${port:-19500} + 1))
-	start_b server ". '$AGG_REPO/selftests/lib.sh'; exec timeout 60 ib_write_bw -d $DEV -x $GID -F -s 65536 -q 8 -b -D 50 -p $port"
+	start_b server ". '$AGG_REPO/selftests/lib.sh'; exec timeout 170 ib_write_bw -d $DEV -x $GID -F -s 65536 -q 8 -b -D 150 -p $port"
 	wait_listen_b "$port" 20 || return 1
-	bash -c ". '$AGG_REPO/selftests/lib.sh'; exec timeout 60 ib_write_bw -d $DEV -x $GID -F -s 65536 -q 8 -b -D 50 -p $port $PEER_MGMT" \
+	bash -c ". '$AGG_REPO/selftests/lib.sh'; exec timeout 170 ib_write_bw -d $DEV -x $GID -F -s 65536 -q 8 -b -D 150 -p $port $PEER_MGMT" \
 		> "$AGG_TMP/client.out" 2>&1 &
 	client=$!
 	wait_for 30 flowing || { cat "$AGG_TMP/client.out" "$AGG_TMP/server.out"; return 1; }
@@ -60,30 +60,30 @@ ok "the lane is reported down" wait_for 10 lane_is rxe1/1 down
 ip link set lane1 up
 ip addr replace "$(my_lane6 1)/64" dev lane1 nodad
 ok "and up again" wait_for 10 lane_is rxe1/1 up
-ok "traffic goes on after the flap" wait_for 20 flowing
+ok "traffic goes on after the flap" wait_for 40 flowing
 
 # All lanes down: the port follows.
 for ((i = 0; i < AGG_LANES; i++)); do ip link set "lane$i" down; done
 ok "the port is down with all lanes" wait_for 10 port_is DOWN
 not_flowing() { ! flowing; }
-ok "and the traffic stands still" wait_for 20 not_flowing
+ok "and the traffic stands still" wait_for 40 not_flowing
 for ((i = 0; i < AGG_LANES; i++)); do
 	ip link set "lane$i" up
 	ip addr replace "$(my_lane6 "$i")/64" dev "lane$i" nodad
 done
 ok "the port is active with a lane" wait_for 10 port_is ACTIVE
 for ((i = 0; i < AGG_LANES; i++)); do wait_for 10 lane_is "rxe$i/1" up; done
-ok "traffic goes on after all that" wait_for 20 flowing
+ok "traffic goes on after all that" wait_for 40 flowing
 
 refuses "rmmod is refused while a device is open" "in use" rmmod rdma_agg
-ok "a lane is removed by the CLI" timeout 20 rdma-agg lane del "$DEV" rxe0/1
-ok "traffic goes on by the others" wait_for 20 flowing
+ok "a lane is removed by the CLI" timeout "$(few 20 60)" rdma-agg lane del "$DEV" rxe0/1
+ok "traffic goes on by the others" wait_for 40 flowing
 stop_traffic
 ok "the lane is taken back" rdma-agg lane add "$DEV" rxe0/1 rail 0
 
 ok "traffic on all lanes" start_traffic
-ok "the lane's RDMA device is deleted" timeout 20 rdma link delete rxe2
-ok "traffic goes on by the others again" wait_for 20 flowing
+ok "the lane's RDMA device is deleted" timeout "$(few 20 60)" rdma link delete rxe2
+ok "traffic goes on by the others again" wait_for 40 flowing
 stop_traffic
 ok "the lane is gone" bash -c "! rdma-agg -j lane show $DEV | grep -q rxe2"
 ok "its device comes back" rdma link add rxe2 type rxe netdev lane2
@@ -92,10 +92,10 @@ res_save rxe2
 ok "and is a lane again" rdma-agg lane add "$DEV" rxe2/1 rail 2
 
 ok "traffic once more" start_traffic
-ok "the agg device is deleted under it" timeout 20 rdma-agg dev del "$DEV"
+ok "the agg device is deleted under it" timeout "$(few 20 60)" rdma-agg dev del "$DEV"
 ok "the application gets an error from that too" client_fails
 stop_traffic
-ok "the module unloads" timeout 20 rmmod rdma_agg
+ok "the module unloads" timeout "$(few 20 60)" rmmod rdma_agg
 ok "and comes back" agg_setup_here
 
 ok "traffic for the identity" start_traffic
@@ -111,7 +111,7 @@ if [[ -e /sys/class/net/ident0 ]]; then
 	ok "it goes with its identity netdev" wait_for 10 test ! -e /sys/class/infiniband/other
 fi
 ok "which the first does not mind" flowing
-ok "rdma_rxe is unloaded under traffic" timeout 30 modprobe -r rdma_rxe
+ok "rdma_rxe is unloaded under traffic" timeout "$(few 30 90)" modprobe -r rdma_rxe
 ok "the application gets an error from that as well" client_fails
 stop_traffic
 ok "no agg device is left, they share its driver id" test ! -e "/sys/class/infiniband/$DEV"

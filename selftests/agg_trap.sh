@@ -11,10 +11,10 @@ count() { cat "/sys/class/infiniband/$DEV/ports/1/hw_counters/$1"; }
 
 test_begin
 dev_setup
-messages=6000
+messages=$(few 6000)
 hits=$([[ $DEV == agg* ]] && count traps_hit)
 ok "$messages messages to receivers that make no system call" \
-	timeout 200 trap --dev "$DEV" --gid "$(here echo "$MY_IP")" --count "$messages" --deaths 12
+	timeout "$(few 200 400)" trap --dev "$DEV" --gid "$(here echo "$MY_IP")" --count "$messages" --deaths "$(few 12)"
 sed 's/^/# /' "$ktap_step"
 if [[ $DEV == agg* ]]; then
 	hits=$(($(count traps_hit) - hits))

@@ -10,11 +10,11 @@
 
 # between OPTIONS: the client is here
 between() {
-	PAIR_TIMEOUT=90 pair "verify -d $DEV -g $GID" "verify -d $DEV -g $GID $1 $PEER_IP"
+	PAIR_TIMEOUT=90 pair "verify -d $DEV -g $GID" "verify -d $DEV -g $GID $(fewer "$1") $PEER_IP"
 }
 # within OPTIONS: both ends in one process
 within() {
-	here timeout 90 verify -d "$DEV" -g "$GID" "$1" --loop
+	here timeout "$(few 90 200)" verify -d "$DEV" -g "$GID" "$(fewer "$1")" --loop
 }
 
 # lanes add|del NUMBER...

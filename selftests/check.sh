@@ -8,11 +8,12 @@
 #   check.sh static | unit | fuzz
 #   check.sh guests [TEST...]    TEST: a name (basic, agg_basic) or a path
 #
-# KERNELS="6.1 6.12" selects the guests' kernels (anything that qemu/run.sh -k
-# takes).  What a guest test wants is said in its header:
+# KERNELS="6.1 6.12 debug" selects the guests' kernels (anything that qemu/run.sh
+# -k takes).  The debug kernel is built when there is none yet.  What a guest test
+# wants is said in its header:
 #
 #   # guests: 2            1 or 2, or "1 2" for a run in each (default 2)
-#   # kernels: 6.12        only on these (default: all of KERNELS)
+#   # kernels: 6.12 debug  only on these (default: all of KERNELS)
 #   # timeout: 120         seconds (default 240)
 #   # icount: yes          in instruction time, one guest
 #
@@ -22,7 +23,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 repo=$(cd "$here/.." && pwd)
 cd "$repo"
-series=${KERNELS:-6.1 6.12}
+series=${KERNELS:-6.1 6.12 debug}
 total=$(mktemp)
 trap 'rm -f "$total"' EXIT
 
@@ -92,9 +93,9 @@ boot() {
 #
 # A test that fails is run once more, alone, and both are told: an emulated
 # machine that is starved of its host's time fails by deadlines of its own. What
-# fails twice has failed.
+# fails twice has failed, and what the kernel complained of once, too.
 run_group() {
-	local kernel=$1 guests=$2 icount=$3 out again=() name
+	local kernel=$1 guests=$2 icount=$3 out again=() name reason names=''
 	shift 3
 	[[ $# -gt 0 ]] || return 0
 	echo "== kernel $kernel, $guests guest(s)${icount:+, instruction time}: $# tests"
@@ -104,20 +105,37 @@ run_group() {
 		echo "not $kernel/$guests 0 the guests could not be started" >> "$total"
 		return 0
 	fi
-	while read -r name; do
+	while read -r _ name _ reason; do
+		# What is no test (kmemleak, shutdown) cannot be run again.
+		[[ -e selftests/$name.sh && $reason != *@(BUG|WARNING|Oops):* ]] || continue
+		! grep -q '^not ok .*no complaint of the kernel' "$out"/boot*/a/"$name.log" || continue
 		again+=("selftests/$name.sh")
-	done < <(awk '$1 == "not" { print $2 }' "$out/results")
+		names+=" $name "
+	done < <(grep '^not ' "$out/results")
 	if [[ ${#again[@]} -gt 0 ]]; then
 		echo "== failed, once more: ${again[*]}"
 		mkdir -p "$out/again"
 		boot "$kernel" "$guests" "$icount" "$out/again" "${again[@]}"
 		{
-			grep -v '^not ' "$out/results" || true
+			awk -v again="$names" '$1 != "not" || !index(again, " " $2 " ")' "$out/results"
 			cat "$out/again/results"
 		} > "$out/merged" && mv "$out/merged" "$out/results"
 	fi
 	sed "s|^\([a-z]*\) |\1 $kernel/$guests/|" "$out/results" >> "$total"
 	grep -q '^not ' "$out/results" || rm -rf "$out"
+}
+
+# have_kernel KERNEL: builds the debug kernel; says in the summary why there is none.
+have_kernel() {
+	local rc=0
+	[[ $1 == debug ]] || return 0
+	"$here/qemu/debug-kernel.sh" > /dev/null || rc=$?
+	case $rc in
+	0) return 0 ;;
+	3) echo "skip debug/kernel 0 its source cannot be had" >> "$total" ;;
+	*) echo "not debug/kernel 0 the debug kernel does not build" >> "$total" ;;
+	esac
+	return 1
 }
 
 run_guests() {
@@ -148,6 +166,7 @@ run_guests() {
 				[[ $guests -eq 1 ]] && one+=("$test") || two+=("$test")
 			done
 		done
+		[[ $((${#one[@]} + ${#two[@]} + ${#count[@]})) -eq 0 ]] || have_kernel "$kernel" || continue
 		run_group "$kernel" 2 '' "${two[@]}"
 		run_group "$kernel" 1 '' "${one[@]}"
 		run_group "$kernel" 1 1 "${count[@]}"

@@ -12,12 +12,14 @@
 # ${XDG_CACHE_HOME:-~/.cache}/rdma_agg, or $RDMA_AGG_CACHE.  When nothing is
 # missing this makes no use of the network and takes well under a second.
 #
-# KERNELS="6.1 6.12" selects the series.
+# KERNELS="6.1 6.12" selects the series.  The debug kernel is built by its own
+# script, which see (qemu/debug-kernel.sh).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${RDMA_AGG_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rdma_agg}
-series=${KERNELS:-6.1 6.12}
+series=" ${KERNELS:-6.1 6.12} "
+series=${series// debug / }
 source_series=6.12
 
 # shellcheck source=/dev/null

@@ -8,15 +8,16 @@
 #   kernels.sh source SPEC  the unpacked kernel source tree (see deps.sh)
 #   kernels.sh qemu any     QEMU and its first arguments; $AGG_QEMU overrides
 #
-# SPEC is a series ("6.1", "6.12"), a full release, or a folder that holds
-# `vmlinuz`, `lib/modules/RELEASE` and, to build modules, `build` (a link to
-# the prepared kernel tree).
+# SPEC is a series ("6.1", "6.12"), "debug" (what qemu/debug-kernel.sh has built),
+# a full release, or a folder that holds `vmlinuz`, `lib/modules/RELEASE` and, to
+# build modules, `build` (a link to the prepared kernel tree).
 #
 # A kernel is taken from the running system when it is installed there, and
 # else from the cache folder that deps.sh fills.  An image package need not be
 # installed to be booted in a guest, and installing one is slow.
 set -euo pipefail
 
+here=$(cd "$(dirname "$0")" && pwd)
 cache=${RDMA_AGG_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rdma_agg}
 
 die() { echo "kernels.sh: $*" >&2; exit 1; }
@@ -100,9 +101,14 @@ find_qemu() {
 }
 
 [[ $# -eq 2 ]] || die "usage: kernels.sh krel|show|source|qemu SPEC"
+spec=$2
+if [[ $spec == debug && $1 == @(krel|show) ]]; then
+	spec=$("$here/qemu/debug-kernel.sh" --have) ||
+		die "no debug kernel; selftests/qemu/debug-kernel.sh builds it"
+fi
 case $1 in
-krel) find_krel "$2" ;;
-show) show "$2" ;;
+krel) find_krel "$spec" ;;
+show) show "$spec" ;;
 source) find_source "$2" ;;
 qemu) find_qemu ;;
 *) die "usage: kernels.sh krel|show|source|qemu SPEC" ;;

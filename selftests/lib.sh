@@ -14,6 +14,8 @@
 #                              "ibv_rc_pingpong -d agg0 -g \$(gid_index agg0 \$MY_MGMT) \$PEER_MGMT"
 #   agg_teardown
 #
+# A test in which the rate of the lanes plays no part sets AGG_RATE=none first.
+#
 # It runs as root on guest A (see qemu/run.sh):
 #   selftests/qemu/run.sh -k 6.12 -n 2 -- selftests/agg_NAME.sh
 # Its output is KTAP; the plan line comes at the end, by itself, and with it
@@ -47,9 +49,28 @@ peer_lane() { echo "10.10.$1.$PEER"; }
 my_lane6() { echo "fd00:10:$1::$MY"; }
 peer_lane6() { echo "fd00:10:$1::$PEER"; }
 
+# A debug kernel (the one with kmemleak) takes several times as long for
+# everything: tests do less of the same there, and wait longer.
+[[ -e /sys/kernel/debug/kmemleak ]] && AGG_SLOW=1 || AGG_SLOW=0
+
+# few COUNT [SLOW]: COUNT, and on a debug kernel SLOW or a tenth of COUNT.
+few() { echo $((AGG_SLOW ? ${2:-($1 + 9) / 10} : $1)); }
+
+# fewer WORDS [LEAST]: a command with few of the N of its "-n N"; not less than LEAST.
+fewer() {
+	local n
+	if [[ $AGG_SLOW -eq 1 && $1 =~ ^(.*-n )([0-9]+)(.*)$ ]]; then
+		n=$(few "${BASH_REMATCH[2]}")
+		[[ $n -ge ${2:-1} ]] || n=$2
+		echo "${BASH_REMATCH[1]}$n${BASH_REMATCH[3]}"
+	else
+		echo "$1"
+	fi
+}
+
 # With -icount an idle guest's clock jumps to the next timer at once, also when
 # it is idle because a file comes from the host: deadlines mean little there.
-[[ ${AGG_ICOUNT:-0} -eq 1 ]] && time_scale=1000 || time_scale=1
+[[ ${AGG_ICOUNT:-0} -eq 1 ]] && time_scale=1000 || time_scale=$(few 1 3)
 
 # ------------------------------------------------------------------ KTAP
 
@@ -219,7 +240,7 @@ on_b_stdin() {
 }
 
 # b_lib FUNCTION [ARG...]: a function of this file on the peer.
-b_lib() { on_b ". '$AGG_REPO/selftests/lib.sh'; $*"; }
+b_lib() { on_b "AGG_RATE=${AGG_RATE:-none}; . '$AGG_REPO/selftests/lib.sh'; $*"; }
 
 # both FUNCTION [ARG...]: on every guest, at the same time; fails when one did.
 both() {

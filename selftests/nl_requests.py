@@ -13,8 +13,8 @@ specification.
   nl_requests.py resume N    all dumps, read with the smallest buffers; N QPs
   nl_requests.py flood N     set a parameter N times
 
-Each must be refused, with an error, a text, and the attribute it is about,
-and must change nothing. Prints what is wrong; exit code 1. An agg device
+Several words may be given with commas between. Each request must be refused, with
+an error, a text, and the attribute it is about, and must change nothing. Prints what is wrong; exit code 1. An agg device
 "agg0" with lanes rxe0/1... is there; --user: we may not change anything.
 """
 
@@ -478,13 +478,17 @@ class Tests:
 
 
 def main():
-    what = sys.argv[1] if len(sys.argv) > 1 else ""
-    if what not in ("missing", "types", "ranges", "messages", "errors", "random", "resume", "flood"):
+    names = sys.argv[1].split(",") if len(sys.argv) > 1 else [""]
+    if not {*names} <= {"missing", "types", "ranges", "messages", "errors", "random", "resume",
+                        "flood"}:
         sys.exit(__doc__)
     tests = Tests()
-    getattr(tests, what)()
-    if what not in ("random", "resume", "flood"):
-        tests.unchanged()
+    for name in names:
+        before = len(problems)
+        getattr(tests, name)()
+        if name not in ("random", "resume", "flood"):
+            tests.unchanged()
+        print(f"{name}: {len(problems) - before} problems")
     print(f"{count} requests")
     print("\n".join(problems[:40]))
     return 1 if problems else 0

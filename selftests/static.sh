@@ -14,7 +14,9 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/.."
-series=${KERNELS:-6.1 6.12}
+# The debug kernel is a 6.12.
+series=" ${KERNELS:-6.1 6.12} "
+series=${series// debug / }
 checks=("$@")
 [[ ${#checks[@]} -gt 0 ]] || checks=(build sparse checkpatch kernel-doc coccicheck clang netlink shellcheck yamllint codespell)
 passed=0 failed=0 skipped=0

@@ -19,7 +19,8 @@
 # deps.sh) by source version and a digest of the configuration and the
 # compiler, so a second call returns at once and without the network.  From
 # nothing it takes about 15 minutes on two cores; an interrupted build is
-# continued.  Everything but the folder's name goes to standard error.
+# continued.  Everything but the folder's name goes to standard error.  The
+# exit code is 3 when the source cannot be had.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,6 +30,7 @@ config=$here/debug.config
 jobs=$(nproc) mode=build update=
 
 die() { echo "debug-kernel.sh: $*" >&2; exit 1; }
+no_source() { echo "debug-kernel.sh: $*" >&2; exit 3; }
 say() { echo "debug-kernel.sh: $*" >&2; }
 
 while [[ $# -gt 0 ]]; do
@@ -96,7 +98,7 @@ fetch_source() {
 		[[ $(id -u) -ne 0 ]] || apt-get -qq update >&2 || true
 		version=$(apt-cache policy "$package" | awk '/Candidate:/ { print $2 }')
 	}
-	[[ -n $version && $version != '(none)' ]] || die "apt knows no $package"
+	[[ -n $version && $version != '(none)' ]] || no_source "apt knows no $package"
 	tree_of "$version"
 	[[ ! -e $dir/tree/Makefile ]] || return 0
 	mkdir -p "$cache/debug/download"
@@ -107,7 +109,8 @@ fetch_source() {
 		# apt drops to its own user for downloads and warns where that user cannot write.
 		(cd "$cache/debug/download" &&
 			{ apt-get -qq -o APT::Sandbox::User=root download "$package" ||
-				{ apt-get -qq update && apt-get -qq -o APT::Sandbox::User=root download "$package"; }; }) >&2
+				{ apt-get -qq update && apt-get -qq -o APT::Sandbox::User=root download "$package"; }; }) >&2 ||
+			no_source "$package cannot be downloaded"
 		deb=$(printf '%s\n' "$cache/debug/download/$package"_*.deb | tail -n 1)
 		version=$(dpkg-deb -f "$deb" Version)
 		tree_of "$version"

@@ -6,7 +6,7 @@
 #   run.sh [options] -- TEST...      tests: paths below the repository
 #   run.sh [options] --cmd 'COMMAND' a bash command line, run in the repository
 #
-#   -k, --kernel SPEC   6.1, 6.12, a release, or a folder (kernels.sh; default 6.12)
+#   -k, --kernel SPEC   6.1, 6.12, debug, a release, or a folder (kernels.sh; default 6.12)
 #   -n, --guests N      1 or 2 (default 2)
 #   --lanes N           lane NICs per guest, joined pairwise (default 4)
 #   --rate RATE         every lane sends no faster (tbf in the guest; default: 25mbit
