@@ -189,6 +189,10 @@ allow_warning_here() {
 }
 allow_warning() { both allow_warning_here "$1"; }
 
+# allow_report_here REGEX: the same for what vmalloc() says when it fails, which is
+# no WARNING but has a trace: a test that lets allocations fail.
+allow_report_here() { echo "$1" >> "$AGG_TMP/allowed"; }
+
 # Lines of the kernel since the last mark that nobody wants to see.
 check_dmesg() {
 	local allowed='^$'
@@ -196,13 +200,15 @@ check_dmesg() {
 		allowed=$(paste -sd '|' "$AGG_TMP/allowed")
 		echo 1 > /proc/sys/kernel/panic_on_warn
 	fi
-	# A report goes from "cut here" to "end trace"; it is dropped as a whole.
+	# A report goes from "cut here" to "end trace", or to the end of its stack;
+	# it is dropped as a whole.
 	! dmesg | allowed=$allowed awk '
 		/selftest: mark/ { n = 0; next }
-		/\[ cut here \]/ { first = n; hit = 0; inside = 1 }
-		inside && $0 ~ ENVIRON["allowed"] { hit = 1 }
+		/\[ cut here \]/ { first = n; hit = 0; end = "---[ end trace" }
+		!end && /vmalloc error/ { first = n; hit = 0; end = "</TASK>" }
+		end && $0 ~ ENVIRON["allowed"] { hit = 1 }
 		{ line[n++] = $0 }
-		inside && /---\[ end trace/ { inside = 0; if (hit) n = first }
+		end && index($0, end) { end = ""; if (hit) n = first }
 		END { for (i = 0; i < n; i++) print line[i] }' |
 		grep -E -A 30 'WARNING|BUG|Oops|[Cc]all [Tt]race|circular locking|recursive locking|inconsistent lock|invalid wait context|suspicious RCU|refcount_t|use-after-free|KASAN|UBSAN|kmemleak|leak|unreferenced object|blocked for more than|detected (expedited )?stalls|self-detected stall|soft lockup|general protection|sleeping function|ODEBUG|list_(add|del) corruption|page allocation failure'
 }

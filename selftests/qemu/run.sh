@@ -228,6 +228,8 @@ cpu=${AGG_CPU:-max,la57=off,pku=off,xsave=off,avx=off,avx2=off}
 start_guest() {
 	local role=$1 dir=$boot_out/$1 i accel=(-accel "tcg,thread=multi") speed
 	mkdir -p "$dir"
+	# /proc/kallsyms of a slow kernel is very slow.
+	[[ ! -e $kdir/System.map ]] || cp "$kdir/System.map" "$dir"
 	cat > "$dir/env" <<-ENV
 		AGG_ROLE=$role AGG_GUESTS=$guests AGG_LANES=$lanes AGG_RATE=$rate AGG_MTU=$mtu
 		AGG_KO=$ko AGG_ICOUNT=${icount:-0} AGG_TIMEOUT=$test_timeout AGG_CLOCK=$(date +%s)
