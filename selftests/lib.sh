@@ -70,7 +70,7 @@ fewer() {
 
 # With -icount an idle guest's clock jumps to the next timer at once, also when
 # it is idle because a file comes from the host: deadlines mean little there.
-[[ ${AGG_ICOUNT:-0} -eq 1 ]] && time_scale=1000 || time_scale=$(few 1 3)
+[[ ${AGG_ICOUNT:-0} -eq 1 ]] && time_scale=1000 || time_scale=$((AGG_SLOW ? 3 : 1))
 
 # ------------------------------------------------------------------ KTAP
 
@@ -362,20 +362,35 @@ pair() {
 
 # ----------------------------------------------------------------- lanes
 
+# In a guest a process costs a tenth of a second, and on a debug kernel half a
+# second.  So what every test does starts as few of them as it can.
+
+# gid_of IP: sets $gid_text to the address as sysfs writes it as a GID.
+gid_of() {
+	local IFS=: words left right
+	if [[ $1 != *:* ]]; then
+		IFS=. read -ra words <<< "$1"
+		printf -v gid_text '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' "${words[@]}"
+		return
+	fi
+	read -ra left <<< "${1%%::*}"
+	[[ $1 != *::* ]] || read -ra right <<< "${1#*::}"
+	while [[ $((${#left[@]} + ${#right[@]})) -lt 8 ]]; do
+		left+=(0)
+	done
+	printf -v gid_text '%04x:' "${left[@]/#/0x}" "${right[@]/#/0x}"
+	gid_text=${gid_text%:}
+}
+
 # gid_index DEVICE IP: the index of the RoCE v2 GID of an address, by sysfs.
 gid_index() {
-	local want dir=/sys/class/infiniband/$1/ports/1 i a b c d
-	if [[ $2 == *:* ]]; then
-		want=$(python3 -c 'import ipaddress, sys
-print(":".join(ipaddress.IPv6Address(sys.argv[1]).exploded.split(":")))' "$2")
-	else
-		IFS=. read -r a b c d <<< "$2"
-		printf -v want '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' "$a" "$b" "$c" "$d"
-	fi
+	local gid_text dir=/sys/class/infiniband/$1/ports/1 i text
+	gid_of "$2"
 	for ((i = 0; i < 256; i++)); do
-		[[ -e $dir/gids/$i ]] || break
-		[[ $(< "$dir/gids/$i") == "$want" ]] || continue
-		[[ $(cat "$dir/gid_attrs/types/$i" 2> /dev/null) == *v2* ]] || continue
+		{ read -r text < "$dir/gids/$i"; } 2> /dev/null || break
+		[[ $text == "$gid_text" ]] || continue
+		{ read -r text < "$dir/gid_attrs/types/$i"; } 2> /dev/null || continue
+		[[ $text == *v2* ]] || continue
 		echo "$i"
 		return 0
 	done
@@ -410,14 +425,15 @@ lanes_up_here() {
 	[[ ${AGG_RATE:-none} == none ]] || modprobe sch_tbf
 	for ((i = 0; i < n; i++)); do
 		echo "link set lane$i mtu ${AGG_MTU:-4200} up"
-		echo "addr replace $(my_lane "$i")/24 dev lane$i"
-		echo "addr replace $(my_lane6 "$i")/64 dev lane$i nodad"
+		echo "addr replace 10.10.$i.$MY/24 dev lane$i"
+		echo "addr replace fd00:10:$i::$MY/64 dev lane$i nodad"
 	done | ip -batch - || return
-	for ((i = 0; i < n; i++)); do
-		shape "$i" "${AGG_RATE:-none}"
-		[[ -e /sys/class/infiniband/rxe$i ]] ||
-			rdma link add "rxe$i" type rxe netdev "lane$i" || return
+	[[ ${AGG_RATE:-none} == none ]] || for ((i = 0; i < n; i++)); do
+		shape "$i" "$AGG_RATE"
 	done
+	for ((i = 0; i < n; i++)); do
+		[[ -e /sys/class/infiniband/rxe$i ]] || echo "link add rxe$i type rxe netdev lane$i"
+	done | rdma -b - || return
 	for ((i = 0; i < n; i++)); do
 		wait_for 10 gid_index "rxe$i" "$(my_lane "$i")" ||
 			{ echo "rxe$i: no GID of its address"; return 1; }
@@ -434,8 +450,9 @@ lanes_down_here() {
 		printf 'link set lane%d down\naddr flush dev lane%d\n' "$i" "$i"
 	done | ip -force -batch -
 	for ((i = 0; i < AGG_LANES; i++)); do
-		[[ ! -e /sys/class/net/lane$i ]] || shape "$i" none
-	done
+		[[ ! -e /sys/class/net/lane$i ]] || echo "qdisc del dev lane$i root"
+	done | tc -force -batch - 2> /dev/null
+	return 0
 }
 
 # lanes_up [N]: mgmt0 and N lanes with rxe0.. on both guests.
@@ -454,21 +471,43 @@ bytes_sent() {
 
 # Each guest checks for itself that what it made is gone at the end.
 res_dir=$AGG_TMP/res
-# res_of DEVICE: its objects as `rdma resource` counts them.
-res_of() { rdma resource show "$1" 2> /dev/null | sed 's/^[0-9]*: //; s/ *$//'; }
-res_save() {
-	mkdir -p "$res_dir"
-	res_of "$1" > "$res_dir/$1"
+# res_of DEVICE...: their objects as `rdma resource` counts them, a line for each.
+res_of() {
+	local name rest
+	rdma resource show | while read -r _ name rest; do
+		[[ " $* " != *" ${name%:} "* ]] || echo "$name $rest"
+	done
 }
-res_same() { [[ $(res_of "$1") == "$(cat "$res_dir/$1" 2> /dev/null)" ]]; }
-# res_check DEVICE: waits until its objects are as at res_save.
+res_save() {
+	local dev
+	mkdir -p "$res_dir"
+	for dev in "$@"; do
+		: > "$res_dir/$dev"
+	done
+	res_of "$@" | while read -r dev rest; do
+		echo "$dev $rest" > "$res_dir/${dev%:}"
+	done
+}
+res_same() {
+	local dev now before
+	now=$'\n'$(res_of "$@")$'\n'
+	for dev in "$@"; do
+		before=''
+		read -r before < "$res_dir/$dev"
+		[[ $now == *$'\n'"$before"$'\n'* ]] || return 1
+	done
+}
+# res_check DEVICE...: waits until their objects are as at res_save.
 res_check() {
-	wait_for 15 res_same "$1" && return
-	echo "objects of $1 left behind:"
-	echo "before: $(cat "$res_dir/$1")"
-	echo "now:    $(res_of "$1")"
-	rdma resource show qp 2> /dev/null | grep "$1"
-	rdma resource show mr 2> /dev/null | grep "$1"
+	local dev
+	wait_for 15 res_same "$@" && return
+	for dev in "$@"; do
+		echo "objects of $dev:"
+		echo "before: $(cat "$res_dir/$dev")"
+		echo "now:    $(res_of "$dev")"
+		rdma resource show qp 2> /dev/null | grep "$dev"
+		rdma resource show mr 2> /dev/null | grep "$dev"
+	done
 	return 1
 }
 
@@ -477,12 +516,11 @@ agg_present() { [[ -n ${AGG_KO:-} && -e $AGG_KO ]] && command -v rdma-agg > /dev
 # Module parameters may follow.
 # shellcheck disable=SC2120
 agg_load_here() {
-	local dep
+	local deps
 	[[ ! -d /sys/module/rdma_agg ]] || return 0
-	for dep in $(modinfo -F depends "$AGG_KO" | tr , ' '); do
-		modprobe "$dep" || return
-	done
-	insmod "$AGG_KO" "$@"
+	deps=$(modinfo -F depends "$AGG_KO") || return
+	# shellcheck disable=SC2086 # several words
+	modprobe -a ${deps//,/ } && insmod "$AGG_KO" "$@"
 }
 
 agg_unload_here() {
@@ -502,25 +540,27 @@ agg_dev_here() {
 }
 
 agg_setup_here() {
-	local n=${1:-$AGG_LANES} i
+	local n=${1:-$AGG_LANES} i lanes=()
 	mgmt_up_here && lanes_up_here "$n" || return
 	for ((i = 0; i < n; i++)); do
-		res_save "rxe$i"
+		lanes+=("rxe$i")
 	done
+	res_save "${lanes[@]}"
 	# shellcheck disable=SC2119
 	agg_load_here && agg_dev_here agg0 "$n" || return
 	res_save agg0
 }
 
 agg_teardown_here() {
-	local rc=0 i
+	local rc=0 i lanes=()
 	if [[ -e /sys/class/infiniband/agg0 ]]; then
 		res_check agg0 || rc=1
 		rdma-agg dev del agg0 || rc=1
 	fi
 	for ((i = 0; i < AGG_LANES; i++)); do
-		[[ ! -e /sys/class/infiniband/rxe$i ]] || res_check "rxe$i" || rc=1
+		[[ ! -e /sys/class/infiniband/rxe$i ]] || lanes+=("rxe$i")
 	done
+	[[ ${#lanes[@]} -eq 0 ]] || res_check "${lanes[@]}" || rc=1
 	agg_unload_here || rc=1
 	lanes_down_here
 	return $rc
