@@ -650,15 +650,13 @@ static inline struct agg_qp *to_aqp(struct ib_qp *p)
 /* Verbs (ops table in verbs.c) */
 int agg_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
 int agg_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
-struct ib_mr *agg_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
-			      struct ib_udata *udata);
 struct ib_mr *agg_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
 				int access, struct ib_pd *ibpd, struct ib_udata *udata);
 int agg_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 int agg_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		  struct agg_create_cq_arg *arg);
 int agg_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
-int agg_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
+int agg_resize_cq(struct ib_cq *ibcq, agg_resize_cqe cqe, struct ib_udata *udata);
 int agg_poll_cq(struct ib_cq *ibcq, int n, struct ib_wc *wc);
 int agg_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 int agg_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init, struct ib_udata *udata);

@@ -318,13 +318,13 @@ static int agg_conn_connect(struct agg_conn *c, unsigned int cand)
 	agg_conn_attach_sock(c, sock, NULL);
 
 	if (local.ss_family) {
-		err = kernel_bind(sock, (struct sockaddr *)&local, agg_conn_addrlen(&local));
+		err = kernel_bind(sock, (struct agg_sockaddr *)&local, agg_conn_addrlen(&local));
 		if (err)
 			return err;
 	}
 
 	agg_conn_timer_set(c, tmo);
-	err = kernel_connect(sock, (struct sockaddr *)&remote, agg_conn_addrlen(&remote),
+	err = kernel_connect(sock, (struct agg_sockaddr *)&remote, agg_conn_addrlen(&remote),
 			     O_NONBLOCK);
 	if (err && err != -EINPROGRESS)
 		return err;

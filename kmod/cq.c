@@ -139,7 +139,7 @@ int agg_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 }
 
 /**
- * agg_resize_cq() - ops.resize_cq
+ * agg_resize_cq() - ops.resize_user_cq (resize_cq before 7.1)
  * @ibcq: the CQ
  * @cqe: least number of completions it shall hold
  * @udata: where the new ring is told
@@ -149,7 +149,7 @@ int agg_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
  *
  * Context: may sleep. Return: 0, or -EINVAL: more completions wait than fit.
  */
-int agg_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
+int agg_resize_cq(struct ib_cq *ibcq, agg_resize_cqe cqe, struct ib_udata *udata)
 {
 	struct agg_dev *dev = to_adev(ibcq->device);
 	struct rxe_resize_cq_resp resp = {};

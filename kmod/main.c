@@ -17,7 +17,7 @@ static int __init agg_init(void)
 	if (!agg_wq)
 		return -ENOMEM;
 
-	agg_hi_wq = alloc_workqueue("rdma_agg_hi", WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	agg_hi_wq = alloc_workqueue("rdma_agg_hi", WQ_HIGHPRI | WQ_MEM_RECLAIM | AGG_WQ_PERCPU, 0);
 	if (!agg_hi_wq) {
 		err = -ENOMEM;
 		goto err_wq;
@@ -95,5 +95,5 @@ module_exit(agg_exit);
 MODULE_AUTHOR("The rdma_agg authors");
 MODULE_DESCRIPTION("One RDMA device over several RoCE ports");
 MODULE_LICENSE("Dual BSD/GPL");
-MODULE_VERSION("0.1");
+MODULE_VERSION("0.1.0");
 MODULE_ALIAS_RDMA_LINK("agg");

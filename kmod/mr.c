@@ -251,7 +251,7 @@ static void agg_mr_destroy(struct agg_mr *mr)
 }
 
 /**
- * agg_reg_user_mr() - ops.reg_user_mr
+ * agg_reg_user_mr() - ops.reg_user_mr, as far as all kernels have it
  * @ibpd: PD
  * @start: user address
  * @length: bytes

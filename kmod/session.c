@@ -351,7 +351,7 @@ static int agg_listener_listen(struct agg_listener *l, bool v6)
 	}
 
 	sock_set_reuseaddr(sk);
-	err = kernel_bind(l->sock, (struct sockaddr *)&addr,
+	err = kernel_bind(l->sock, (struct agg_sockaddr *)&addr,
 			  v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
 	if (err)
 		return err;

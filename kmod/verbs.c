@@ -155,7 +155,8 @@ static int agg_query_device(struct ib_device *ibdev, struct ib_device_attr *attr
 {
 	struct agg_dev *dev = to_adev(ibdev);
 
-	if (udata->inlen || udata->outlen)
+	/* The core of 7.x asks without user data. */
+	if (udata && (udata->inlen || udata->outlen))
 		return -EINVAL;
 
 	mutex_lock(&dev->lanes_lock);
@@ -329,10 +330,10 @@ const struct ib_device_ops agg_dev_ops = {
 	.query_pkey = agg_query_pkey,
 	.query_port = agg_query_port,
 	.query_qp = agg_query_qp,
-	.reg_user_mr = agg_reg_user_mr,
+	.reg_user_mr = agg_op_reg_user_mr,
 	.req_notify_cq = agg_req_notify_cq,
 	.rereg_user_mr = agg_rereg_user_mr,
-	.resize_cq = agg_resize_cq,
+	.resize_user_cq = agg_resize_cq,
 
 	INIT_RDMA_OBJ_SIZE(ib_cq, agg_cq, ibcq),
 	INIT_RDMA_OBJ_SIZE(ib_pd, agg_pd, ibpd),
