@@ -9,7 +9,7 @@ test_begin
 
 ok "lanes on both guests" lanes_up || exit 1
 both res_save rxe0
-for ((i = 0; i < AGG_LANES; i++)); do
+for ((i = 0; i < AGG_USE_LANES; i++)); do
 	ok "pingpong on rxe$i" \
 		pair "ibv_rc_pingpong -n $(few 200) -d rxe$i -g \$(gid_index rxe$i \$(my_lane $i))" \
 		"ibv_rc_pingpong -n $(few 200) -d rxe$i -g \$(gid_index rxe$i \$(my_lane $i)) \$(peer_lane $i)"

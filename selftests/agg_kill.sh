@@ -55,7 +55,7 @@ for ms in 100 800; do
 	ok "client of ib_send_bw -e killed after $ms ms" kill_after "$ms" client ib_send_bw -s 64 -q 8 -e -n 100000
 done
 ok "nothing is left of them here and on the peer" both res_check "$DEV"
-for ((i = 0; i < AGG_LANES; i++)); do
+for ((i = 0; i < AGG_USE_LANES; i++)); do
 	is "no lane QP is left on rxe$i" "$(rdma resource show qp link "rxe$i/1" | grep -c rdma_agg)" 0
 done
 ok "nothing is outstanding" wait_for 10 idle

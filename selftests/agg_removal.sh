@@ -51,7 +51,7 @@ lane_is() { rdma-agg lane show "$DEV" "$1" | grep -qw "$2"; }
 port_is() { rdma link show "$DEV/1" | grep -q "state $1"; }
 
 test_begin
-dev_setup
+dev_setup "$AGG_LANES"
 
 # A short flap.
 ok "traffic runs" start_traffic
@@ -96,7 +96,7 @@ ok "the agg device is deleted under it" timeout "$(few 20 60)" rdma-agg dev del 
 ok "the application gets an error from that too" client_fails
 stop_traffic
 ok "the module unloads" timeout "$(few 20 60)" rmmod rdma_agg
-ok "and comes back" agg_setup_here
+ok "and comes back" agg_setup_here "$AGG_LANES"
 
 ok "traffic for the identity" start_traffic
 # A dummy as identity is added and removed; mgmt0 itself carries the test.
@@ -115,7 +115,7 @@ ok "rdma_rxe is unloaded under traffic" timeout "$(few 30 90)" modprobe -r rdma_
 ok "the application gets an error from that as well" client_fails
 stop_traffic
 ok "no agg device is left, they share its driver id" test ! -e "/sys/class/infiniband/$DEV"
-ok "everything comes back" agg_setup_here
+ok "everything comes back" agg_setup_here "$AGG_LANES"
 ok "and works" pair "ibv_rc_pingpong -d $DEV -g $GID -n 50" \
 	"ibv_rc_pingpong -d $DEV -g $GID -n 50 $PEER_MGMT"
 dev_teardown

@@ -27,7 +27,7 @@ lanes() {
 }
 
 test_begin
-dev_setup
+dev_setup "$AGG_LANES"
 
 ok "within: all operations, 1 QP" within "-n 40"
 ok "within: 8 QPs both ways, elements, inline, unsignalled, chains" \

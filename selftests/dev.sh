@@ -32,7 +32,7 @@ dev_setup() {
 		# what these tests are about.
 		both rdma-agg param set "$DEV" connect-timeout 20s
 	else
-		ok "bare lanes" lanes_up "${1:-$AGG_LANES}" || exit 1
+		ok "bare lanes" lanes_up "${1:-$AGG_USE_LANES}" || exit 1
 		both res_save "$DEV"
 	fi
 }

@@ -53,6 +53,9 @@ peer_lane6() { echo "fd00:10:$1::$PEER"; }
 # everything: tests do less of the same there, and wait longer.
 [[ -e /sys/kernel/debug/kmemleak ]] && AGG_SLOW=1 || AGG_SLOW=0
 
+# So many lanes are used unless a test asks for more.
+AGG_USE_LANES=$((AGG_SLOW && AGG_LANES > 2 ? 2 : AGG_LANES))
+
 # few COUNT [SLOW]: COUNT, and on a debug kernel SLOW or a tenth of COUNT.
 few() { echo $((AGG_SLOW ? ${2:-($1 + 9) / 10} : $1)); }
 
@@ -419,7 +422,7 @@ mgmt_up_here() {
 }
 
 lanes_up_here() {
-	local n=${1:-$AGG_LANES} i
+	local n=${1:-$AGG_USE_LANES} i
 	modprobe -q crc32_generic
 	modprobe -a ib_uverbs rdma_ucm rdma_rxe || return
 	[[ ${AGG_RATE:-none} == none ]] || modprobe sch_tbf
@@ -530,7 +533,7 @@ agg_unload_here() {
 
 # agg_dev_here NAME [LANES]: an agg device on mgmt0 with lanes rxe0...
 agg_dev_here() {
-	local dev=${1:-agg0} n=${2:-$AGG_LANES} i
+	local dev=${1:-agg0} n=${2:-$AGG_USE_LANES} i
 	rdma-agg dev add "$dev" netdev mgmt0 || return
 	for ((i = 0; i < n; i++)); do
 		rdma-agg lane add "$dev" "rxe$i/1" || return
@@ -540,7 +543,7 @@ agg_dev_here() {
 }
 
 agg_setup_here() {
-	local n=${1:-$AGG_LANES} i lanes=()
+	local n=${1:-$AGG_USE_LANES} i lanes=()
 	mgmt_up_here && lanes_up_here "$n" || return
 	for ((i = 0; i < n; i++)); do
 		lanes+=("rxe$i")
