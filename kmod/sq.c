@@ -123,11 +123,6 @@ static bool agg_sq_cqe(struct agg_qp *qp, const struct agg_send_slot *slot,
 	return agg_cq_post(qp->scq, &wc, status != IB_WC_SUCCESS);
 }
 
-static bool agg_opcode_atomic(u8 opcode)
-{
-	return opcode == IB_WR_ATOMIC_CMP_AND_SWP || opcode == IB_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 /* The oldest request is done. */
 static bool agg_sq_retire(struct agg_qp *qp, enum ib_wc_status status, u32 vendor_err)
 {
