@@ -544,7 +544,7 @@ struct agg_failover {
 	u8 cause;			/* written by who set AGG_QPF_PATH */
 	u64 since;			/* ns, likewise */
 	unsigned long retry;		/* ms to the next try */
-	unsigned long poll_at;		/* jiffies: follower: when to see whether the leader lives */
+	unsigned long poll_at;		/* jiffies; follower: when to look for the leader */
 	unsigned long avoid;		/* our lanes that have just failed, though they look well */
 	unsigned long lost_since;	/* jiffies; 0: no request waits for a path */
 	struct agg_wire_attach *offer;	/* leader: what is repeated until it is answered */

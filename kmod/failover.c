@@ -29,7 +29,7 @@
 #define AGG_FO_RETRY_MS		20	/* first pause between two tries, doubled */
 #define AGG_FO_RETRY_MAX_MS	1000
 #define AGG_FO_HOLD_MS		300	/* a READY is lost, not late */
-#define AGG_FO_BLAME_LANE	3	/* local faults of different lanes until it is the request */
+#define AGG_FO_BLAME_LANE	3	/* local faults of lanes until it is the request's */
 #define AGG_FO_BLAME_RETRY	8	/* paths that died with the same request */
 
 static const char * const agg_cause_names[] = {
@@ -181,7 +181,7 @@ static void agg_fo_over(struct agg_qp *qp, bool in_error)
 
 /*
  * Tombstones (rule 19): what a QP that is gone had executed, for a peer whose
- * last acknowledgement was lost with the path.
+ * last acknowledgment was lost with the path.
  */
 
 #define AGG_TOMBS_MAX	1024

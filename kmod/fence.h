@@ -15,7 +15,7 @@
  * Most packets a QP has under way. Half of the PSN space would do for telling
  * old from new; a quarter leaves room for what the lane repeats.
  */
-#define AGG_PSN_WINDOW	(1U << 22)
+#define AGG_PSN_WINDOW	0x400000U
 
 /**
  * struct agg_frozen - what a lane QP had done as responder when it was quiet

@@ -826,6 +826,12 @@ static int agg_nl_check_params(struct agg_dev *dev, struct genl_info *info,
 				    "ack-timeout-min would be greater than ack-timeout-max");
 		return -EINVAL;
 	}
+	/* A policy of 6.1 cannot have so great a limit. */
+	if (p->failover_timeout_ms > 3600000) {
+		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT],
+				    "failover-timeout is at most an hour");
+		return -ERANGE;
+	}
 	if (p->session_port != dev->params.session_port && dev->nr_lanes) {
 		NL_SET_ERR_MSG_ATTR(info->extack, info->attrs[RDMA_AGG_A_PARAM_SESSION_PORT],
 				    "the port cannot change while the device has lanes");

@@ -10,11 +10,6 @@
 
 #include <uapi/rdma/rdma_agg.h>
 
-/* Integer value ranges */
-static const struct netlink_range_validation rdma_agg_a_param_failover_timeout_range = {
-	.max	= 3600000ULL,
-};
-
 /* RDMA_AGG_CMD_DEV_GET - do */
 const struct nla_policy rdma_agg_dev_get_nl_policy[RDMA_AGG_A_DEV_DEV_NAME + 1] = {
 	[RDMA_AGG_A_DEV_DEV_INDEX] = { .type = NLA_U32, },
@@ -113,7 +108,7 @@ const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_FAILOVER_T
 	[RDMA_AGG_A_PARAM_RNR_GRACE] = NLA_POLICY_MAX(NLA_U32, 10000),
 	[RDMA_AGG_A_PARAM_ACK_TIMEOUT_MIN] = NLA_POLICY_RANGE(NLA_U32, 1, 31),
 	[RDMA_AGG_A_PARAM_ACK_TIMEOUT_MAX] = NLA_POLICY_RANGE(NLA_U32, 1, 31),
-	[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT] = NLA_POLICY_FULL_RANGE(NLA_U32, &rdma_agg_a_param_failover_timeout_range),
+	[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT] = { .type = NLA_U32, },
 	[RDMA_AGG_A_PARAM_PSK] = { .type = NLA_BINARY, },
 };
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include <inttypes.h>
 #include <string.h>
 
 #include "rdma-agg.h"
@@ -69,8 +68,8 @@ static void show_text(const struct objs *objs)
 		table_cell(t, "%s", !moves ? "-" : cause ? cause : "unknown");
 		table_cell(t, "%s", moves ? str_us(obj_u32(o, RDMA_AGG_A_QP_FAILOVER_LAST)) : "-");
 		table_cell(t, "%s", moves ? str_us(obj_u32(o, RDMA_AGG_A_QP_FAILOVER_MAX)) : "-");
-		table_cell(t, "%" PRIu64, obj_u64(o, RDMA_AGG_A_QP_REQUESTS_REPLAYED));
-		table_cell(t, "%" PRIu64, obj_u64(o, RDMA_AGG_A_QP_REQUESTS_RESOLVED));
+		table_cell(t, "%llu", (unsigned long long)obj_u64(o, RDMA_AGG_A_QP_REQUESTS_REPLAYED));
+		table_cell(t, "%llu", (unsigned long long)obj_u64(o, RDMA_AGG_A_QP_REQUESTS_RESOLVED));
 	}
 	table_print(t);
 }
