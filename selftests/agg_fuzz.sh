@@ -28,12 +28,12 @@ works() {
 
 # Every device that chance has made, and then agg0 as it was.
 devices_anew() {
-	local name
+	local name i
 	for name in $(rdma-agg -j dev show | grep -oP '"dev-name": *"\K[^"]+'); do
 		rdma-agg dev del "$name" || return
 	done
-	for name in rxe{0..3}; do
-		res_check "$name" || return
+	for ((i = 0; i < AGG_USE_LANES; i++)); do
+		res_check "rxe$i" || return
 	done
 	agg_dev_here agg0 && rdma-agg param set agg0 connect-timeout 20s
 }
