@@ -14,7 +14,7 @@ test_begin
 agg_setup 2
 
 # ask CASE [OPTION...]: as if a peer asked agg0 of this guest
-ask() { "$here/session.py" ask "$MY_MGMT" "$FAKE" "$MY_MGMT" "$@"; }
+ask() { "$here/session.py" ask "$MY_MGMT" "$FAKE" "$MY_MGMT" --timeout "$(few 30 120)" "$@"; }
 
 # rtr WANTED [OPTION...]: modify_qp(RTR) towards the other guest ends like this
 rtr() {
@@ -69,7 +69,10 @@ if ss -K dport = 1 > /dev/null 2>&1; then
 	ok "an application after the connections were killed" pingpong
 	ok "the session is up again" wait_for 10 peer_up
 fi
+# Each of them waits for the others, too.
+both rdma-agg param set agg0 connect-timeout "$(few 2 20)s"
 ok "64 QPs ask at once" rtr "64 ENOENT" -n 64
+both rdma-agg param set agg0 connect-timeout 2s
 
 # -------------------------------------------------------- pre-shared key
 

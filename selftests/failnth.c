@@ -127,6 +127,12 @@ static void inject_exit(void)
 		put_number(0, kinds[i], "probability");
 }
 
+/* What was not reached yet may be. */
+static void rearm(void)
+{
+	put_number(100, "failslab", "probability");
+}
+
 static void arm(unsigned int n)
 {
 	char text[16];
@@ -140,7 +146,7 @@ static void arm(unsigned int n)
 		 */
 		put_number(counted + n, "failslab", "interval");
 		put_number(1, "failslab", "times");
-		put_number(100, "failslab", "probability");
+		rearm();
 		return;
 	}
 	len = snprintf(text, sizeof(text), "%u", n);
@@ -167,12 +173,11 @@ static bool disarm(unsigned int n)
 
 	if (background) {
 		/* A work item may come a little later. */
-		for (i = 0; get_number("failslab", "times"); i++) {
-			if (i == 10)
-				return false;
+		for (i = 0; i < 10 && get_number("failslab", "times"); i++)
 			nanosleep(&pause, NULL);
-		}
 		put_number(0, "failslab", "probability");
+		if (get_number("failslab", "times"))
+			return false;
 		counted += n;
 		return true;
 	}
@@ -236,11 +241,13 @@ static void sweep(const struct op *op)
 			break;
 	}
 	/* Until failslab's count is known again. */
-	for (i = 0; background && !disarm(n); i++) {
+	for (i = 0; background && !hit; i++) {
 		if (i > 10000)
 			die("%s: no allocation in the background", op->name);
 		op->prepare();
+		rearm();
 		err = op->run();
+		hit = disarm(n);
 		if (err && !may_fail_with(op, err))
 			die("%s: the last failure: %s", op->name, strerror(-err));
 		if (err)
