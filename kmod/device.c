@@ -6,6 +6,7 @@
  * of its identity netdev, unload of rdma_rxe (whose driver id we share). All
  * end in the core's unregistration, which calls agg_dealloc_driver() last.
  */
+#include <linux/ctype.h>
 #include <linux/ethtool.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
@@ -314,6 +315,17 @@ static void agg_params_init(struct agg_params *p)
 	};
 }
 
+/* It names a folder of sysfs, and stands in logs and on terminals. */
+static bool agg_dev_name_ok(const char *name)
+{
+	const char *p;
+
+	for (p = name; *p; p++)
+		if (!isascii(*p) || !isgraph(*p) || *p == '/' || *p == '%')
+			return false;
+	return p > name && p - name < IB_DEVICE_NAME_MAX;
+}
+
 /**
  * agg_dev_create() - make and register an agg device
  * @name: name of the ib_device
@@ -330,7 +342,7 @@ int agg_dev_create(const char *name, struct net_device *ndev, struct netlink_ext
 	int err;
 	int i;
 
-	if (!name[0] || strlen(name) >= IB_DEVICE_NAME_MAX || strpbrk(name, "/%")) {
+	if (!agg_dev_name_ok(name)) {
 		NL_SET_ERR_MSG(extack, "not a valid device name");
 		return -EINVAL;
 	}

@@ -403,7 +403,8 @@ class Tests:
                 ("both", other + encode(a["ifname"], b"lane0\0") + encode(a["ifindex"], 1),
                  "ifindex", errno.EINVAL)):
             self.refused(what, op, attrs, about, {err})
-        for name in (b"\0", b"a/b\0", b"a%d\0", b"%s\0", b"/\0"):
+        for name in (b"\0", b"a/b\0", b"a%d\0", b"%s\0", b"/\0", b"a b\0", b"a\n\0", b"\x1b[m\0",
+                     b"\x7f\0", b"\xc3\xa4\0"):
             self.refused(f"name {name}", op, encode(a["dev-name"], name) +
                          encode(a["ifname"], b"lane0\0"), "dev-name", {errno.EINVAL})
         op, a = ops["param-set"], ops["param-set"]["attrs"]
