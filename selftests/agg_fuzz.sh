@@ -29,7 +29,9 @@ works() {
 # Every device that chance has made, and then agg0 as it was.
 devices_anew() {
 	local name i
-	for name in $(rdma-agg -j dev show | grep -oP '"dev-name": *"\K[^"]+'); do
+	for name in $(rdma-agg -j dev show | python3 -c 'import json, sys
+for dev in json.load(sys.stdin):
+    print(dev["dev-name"])'); do
 		rdma-agg dev del "$name" || return
 	done
 	for ((i = 0; i < AGG_USE_LANES; i++)); do

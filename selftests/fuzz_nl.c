@@ -7,7 +7,8 @@
  *
  * It fails when an answer is none (no errno, an answer to nobody), when one
  * without privileges gets something done, when one hangs, and when the requests
- * were so bad that some command never succeeded or never was refused.
+ * were so bad that some command, though often given, never succeeded or never was
+ * refused.
  */
 #define _GNU_SOURCE
 #include <linux/genetlink.h>
@@ -268,7 +269,7 @@ static unsigned int request(const struct op *op, struct elem *e)
 		if (!strcmp(a->name, "ifindex") && netdev_by_name)
 			continue;
 		/* What is optional: few parameters at a time. */
-		if (a->number > 4 && !strncmp(op->name, "param", 5) && rnd(&rng, 4))
+		if (a->number > 4 && !strncmp(op->name, "param", 5) && rnd(&rng, 8))
 			continue;
 		value(a, &e[n++]);
 	}
@@ -540,6 +541,7 @@ int main(int argc, char **argv)
 {
 	struct fuzz_opts o;
 	pid_t pid[WORKERS];
+	uint64_t done = 0;
 	unsigned int i;
 	int rc = 0;
 
@@ -575,9 +577,12 @@ int main(int argc, char **argv)
 		rc = 1;
 	}
 	for (i = 0; i < nr_ops; i++) {
+		done += stats->done[i];
 		printf("# %s: %llu done, %llu refused\n", ops[i].name,
 		       (unsigned long long)stats->done[i], (unsigned long long)stats->refused[i]);
-		if (!stats->done[i] || !stats->refused[i]) {
+		/* On a slow machine there may be few. */
+		if ((!stats->done[i] || !stats->refused[i]) &&
+		    stats->done[i] + stats->refused[i] > 1000) {
 			printf("%s: never done, or never refused\n", ops[i].name);
 			rc = 1;
 		}
@@ -585,5 +590,7 @@ int main(int argc, char **argv)
 	printf("# %llu messages, %llu dumps, %llu torn, %llu with noise\n",
 	       (unsigned long long)stats->sent, (unsigned long long)stats->dumps,
 	       (unsigned long long)stats->torn, (unsigned long long)stats->noise);
+	if (done < 20)
+		die("only %llu requests were done", (unsigned long long)done);
 	return rc;
 }
