@@ -17,9 +17,7 @@
 . "$(dirname "$0")/dev.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 
-seconds=10
-[[ ! -e /sys/kernel/debug/kmemleak ]] || seconds=60
-seconds=${AGG_FUZZ_SECONDS:-$seconds}
+seconds=${AGG_FUZZ_SECONDS:-$((AGG_SLOW ? 60 : 10))}
 seed=${AGG_FUZZ_SEED:-$SRANDOM}
 
 works() {
