@@ -27,6 +27,7 @@ help:
 	@echo 'sudo make check           everything below, on KERNELS="$(KERNELS)"; last line: N passed, M failed'
 	@echo 'make unit                 tests of the pure files in user space'
 	@echo 'make fuzz                 libFuzzer on them, FUZZ_SECONDS=60 each'
+	@echo 'make model                the model of lane failover, searched by Spin'
 	@echo 'make static               compiler, sparse, checkpatch, kernel-doc, shellcheck, yamllint'
 	@echo 'make selftests [T=...]    tests in guests; T: names or paths, e.g. T="basic pingpong"'
 	@echo 'sudo make bench           overhead of agg0 against its lane, in instruction time'
@@ -53,6 +54,9 @@ unit:
 
 fuzz:
 	$(MAKE) -C selftests/unit -j2 fuzz
+
+model:
+	selftests/check.sh model
 
 static:
 	selftests/static.sh
@@ -81,4 +85,4 @@ clean:
 	rm -rf build
 	-$(MAKE) -C tools/rdma-agg clean
 
-.PHONY: all help modules tools unit fuzz static selftests check demo bench install clean
+.PHONY: all help modules tools unit fuzz model static selftests check demo bench install clean

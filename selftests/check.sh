@@ -4,8 +4,8 @@
 # Runs gates and adds up what they say; the last line is
 # "N passed, M failed" (", K skipped"), and the exit code goes by it.
 #
-#   check.sh all                 static, unit, fuzz, guests
-#   check.sh static | unit | fuzz
+#   check.sh all                 static, unit, fuzz, model, guests
+#   check.sh static | unit | fuzz | model
 #   check.sh guests [TEST...]    TEST: a name (basic, agg_basic) or a path
 #
 # KERNELS="6.1 6.12 debug" selects the guests' kernels (anything that qemu/run.sh
@@ -78,6 +78,16 @@ run_fuzz() {
 		fi
 	done
 	rm -f "$log"
+}
+
+run_model() {
+	local rc=0
+	echo "== model of lane failover"
+	AGG_RESULTS=$total "$here/model/run.sh" || rc=$?
+	case $rc in
+	0 | 4) ;;
+	*) grep -q '^not model/' "$total" || echo "not model 0 the runner died, exit $rc" >> "$total" ;;
+	esac
 }
 
 # boot KERNEL GUESTS ICOUNT OUT TEST...: the tests in guests; OUT/results says how they went.
@@ -195,14 +205,16 @@ all)
 	run_static
 	run_unit
 	run_fuzz
+	run_model
 	run_guests
 	;;
 static) run_static ;;
 unit) run_unit ;;
 fuzz) run_fuzz ;;
+model) run_model ;;
 guests) run_guests "$@" ;;
 *)
-	echo "usage: check.sh all|static|unit|fuzz|guests [TEST...]" >&2
+	echo "usage: check.sh all|static|unit|fuzz|model|guests [TEST...]" >&2
 	exit 2
 	;;
 esac

@@ -119,6 +119,17 @@ need_qemu() {
 	rm -rf "$cache/download/qemu"
 }
 
+# Not every release has it: without it the model is skipped, and that is said.
+need_spin() {
+	command -v spin > /dev/null && return
+	apt_update
+	if apt-cache show spin > /dev/null 2>&1; then
+		install spin
+	else
+		say "no package spin in this release: the model of lane failover will be skipped"
+	fi
+}
+
 header_package() {
 	case $1 in
 	6.1) echo linux-headers-amd64 ;;
@@ -202,3 +213,4 @@ install sparse shellcheck yamllint codespell perl python3-yaml python3-pyverbs r
 	libibverbs-dev librdmacm-dev ethtool procps coccinelle python3-jsonschema clang libclang-rt-dev \
 	lld llvm
 need_source
+need_spin
