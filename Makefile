@@ -3,10 +3,14 @@
 # A wrapper: kmod/ is built by the kernel's kbuild, tools/ by their own
 # makefiles, and everything else is a script in selftests/ or bench/.
 
-# A release, or a series (6.1, 6.12): the newest kernel of it with headers.
+# A release, or a series (6.1, 6.12): the newest kernel of it with headers; or
+# "newest": sid's, of the folder that selftests/deps.sh makes.
 KVER ?= $(shell uname -r)
 override KVER := $(shell selftests/kernels.sh krel '$(KVER)' 2>/dev/null || echo '$(KVER)')
 KDIR ?= /lib/modules/$(KVER)/build
+# The folder in which modules for that kernel are built, by chroot, if not here.
+KROOT ?= $(shell selftests/kernels.sh kroot '$(KVER)')
+in_root = $(if $(KROOT),selftests/roots.sh run $(KROOT))
 
 # One object tree per kernel, so that builds for several do not meet.  It
 # holds links to the sources.
@@ -14,7 +18,7 @@ BUILD ?= build/$(KVER)
 
 PREFIX ?= /usr
 RATE ?= 25mbit
-KERNELS ?= 6.1 6.12 debug
+KERNELS ?= 6.1 6.12 debug newest
 export RATE KERNELS
 
 all: modules tools
@@ -42,9 +46,9 @@ mirror = mkdir -p $(BUILD)/kmod && \
 
 modules:
 	@mkdir -p $(BUILD)
-	@test -e $(KDIR)/Makefile || { echo "no headers of $(KVER): $(KDIR) is missing" >&2; exit 1; }
+	@$(in_root) test -e $(KDIR)/Makefile || { echo "no headers of $(KVER): $(KDIR) is missing" >&2; exit 1; }
 	@flock $(BUILD)/.lock sh -c '$(mirror)'
-	+flock $(BUILD)/.lock $(MAKE) -C $(KDIR) M=$(CURDIR)/$(BUILD)/kmod modules
+	+flock $(BUILD)/.lock $(in_root) $(MAKE) -C $(KDIR) M=$(CURDIR)/$(BUILD)/kmod modules
 
 tools:
 	$(MAKE) -C tools/rdma-agg
@@ -77,6 +81,7 @@ bench:
 	bench/overhead.sh
 
 install: modules tools
+	@test -z '$(KROOT)' || { echo "$(KVER) is not installed on this machine" >&2; exit 1; }
 	$(MAKE) -C $(KDIR) M=$(CURDIR)/$(BUILD)/kmod INSTALL_MOD_DIR=updates modules_install
 	$(MAKE) -C tools/rdma-agg install PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
 	install -D -m 644 include/uapi/rdma/rdma_agg.h $(DESTDIR)$(PREFIX)/include/rdma/rdma_agg.h

@@ -6,23 +6,10 @@
 # perftest as the distribution ships it: WRITE, READ, SEND and atomics, sizes
 # from 1 byte to 8 MB, 1 to 64 QPs, by polling and by events, inline, both ways.
 #
-# What is tested is that they run to their end.  How fast is bench/'s business:
-# in a guest without KVM perftest itself often finds its clock unusable and then
-# ends with an error after all traffic is done; that much is let pass.
+# What is tested is that they run to their end.  How fast is bench/'s business.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/dev.sh"
 
-perf() {
-	local words
-	# perftest takes no less than 5.
-	words=$(fewer "$1" 5)
-	PAIR_TIMEOUT=60 pair "$words -d $DEV -x $GID -F" "$words -d $DEV -x $GID -F $PEER_IP" && return
-	# Both ends are through, and the client complains of nothing but the clock.
-	grep -qE 'Correlation coefficient|Unable to calibrate|measured CPU speed' \
-		"$AGG_TMP/client.out" "$AGG_TMP/server.out" &&
-		! grep -qiE 'completion with error|Failed status|Couldn|Unable to (create|modify|post)|timed out' \
-			"$AGG_TMP/client.out" "$AGG_TMP/server.out"
-}
 run() { ok "$*" perf "$*"; }
 
 test_begin

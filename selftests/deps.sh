@@ -12,18 +12,22 @@
 # ${XDG_CACHE_HOME:-~/.cache}/rdma_agg, or $RDMA_AGG_CACHE.  When nothing is
 # missing this makes no use of the network and takes well under a second.
 #
-# KERNELS="6.1 6.12" selects the series.  The debug kernel is built by its own
-# script, which see (qemu/debug-kernel.sh).
+# KERNELS="6.1 6.12 newest" selects the kernels; the newest, and the user space
+# of other suites (roots.sh), are for `check` only, which does without them when
+# they cannot be had.  The debug kernel is built by its own script, which see
+# (qemu/debug-kernel.sh).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${RDMA_AGG_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rdma_agg}
-series=" ${KERNELS:-6.1 6.12} "
-series=${series// debug / }
+kernels=${KERNELS:-6.1 6.12 newest}
+series=
+for s in $kernels; do
+	[[ $s == debug || $s == newest ]] || series+="$s "
+done
 source_series=6.12
 
-# shellcheck source=/dev/null
-. /etc/os-release	# VERSION_CODENAME
+# shellcheck source=selftests/foreign.sh
+. "$here/foreign.sh"	# cache, VERSION_CODENAME
 
 die() { echo "deps.sh: $*" >&2; exit 1; }
 say() { echo "deps.sh: $*"; }
@@ -62,24 +66,6 @@ fetch_deb() {
 	(cd "$cache/download" && apt-get -qq -o APT::Sandbox::User=root download "$1")
 	deb=$(echo "$cache/download/$1"_*.deb)
 	deb_dir=$1_$(dpkg-deb -f "$deb" Version)
-}
-
-# foreign_apt SUITE: sets $apt_opt to the options of an apt of its own, with
-# that suite and nothing else, below the cache folder; what the machine's apt
-# knows stays as it is.  For `apt-get download` only.
-foreign_apt() {
-	local root=$cache/apt/$1 uri
-	apt_update
-	# The mirror that this machine takes its release from.
-	# shellcheck disable=SC2016 # apt's own words
-	uri=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $VERSION_CODENAME" 'Origin: Debian' | sed -n 1p)
-	[[ -n $uri ]] || return 1
-	mkdir -p "$root/lists/partial" "$root/cache/archives/partial" "$root/parts"
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $1 main" > "$root/sources.list"
-	apt_opt=(-o "Dir::Etc::SourceList=$root/sources.list" -o "Dir::Etc::SourceParts=$root/parts"
-		-o "Dir::State::Lists=$root/lists" -o "Dir::Cache=$root/cache" -o APT::Sandbox::User=root
-		-o "APT::Default-Release=$1")
-	apt-get -qq "${apt_opt[@]}" update
 }
 
 # QEMU before 9.1 can corrupt the flags of an emulated processor when a memory
@@ -135,6 +121,11 @@ header_package() {
 	6.1) echo linux-headers-amd64 ;;
 	*) echo "linux-headers-$1-amd64" ;;
 	esac
+}
+
+# need_root NAME: a folder of roots.sh; what needs it is skipped when there is none.
+need_root() {
+	"$here/roots.sh" get "$1" || say "going on without $1"
 }
 
 need_headers() {
@@ -214,3 +205,6 @@ install sparse shellcheck yamllint codespell perl python3-yaml python3-pyverbs r
 	lld llvm
 need_source
 need_spin
+need_root trixie
+need_root sid
+[[ " $kernels " != *" newest "* ]] || need_root newest

@@ -4,17 +4,23 @@
 # Which kernels are there to build against and to boot.
 #
 #   kernels.sh krel SPEC    the release, e.g. 6.12.117+deb12-amd64
-#   kernels.sh show SPEC    shell assignments: krel, vmlinuz, moddir, kdir
+#   kernels.sh show SPEC    shell assignments: krel, vmlinuz, moddir, kdir, kroot
+#   kernels.sh kroot SPEC   kroot alone: the folder that modules for this kernel
+#                           are built in (roots.sh); empty for most kernels
 #   kernels.sh source SPEC  the unpacked kernel source tree (see deps.sh)
 #   kernels.sh qemu any     QEMU and its first arguments; $AGG_QEMU overrides
 #
 # SPEC is a series ("6.1", "6.12"), "debug" (what qemu/debug-kernel.sh has built),
-# a full release, or a folder that holds `vmlinuz`, `lib/modules/RELEASE` and, to
-# build modules, `build` (a link to the prepared kernel tree).
+# "newest" (that of Debian sid), a full release, or a folder that holds `vmlinuz`,
+# `lib/modules/RELEASE` and, to build modules, `build` (a link to the prepared kernel
+# tree).
 #
 # A kernel is taken from the running system when it is installed there, and
 # else from the cache folder that deps.sh fills.  An image package need not be
 # installed to be booted in a guest, and installing one is slow.
+#
+# The newest kernel's headers want a compiler and a C library of its own suite:
+# it is in a folder together with these, and `kdir` is a path inside.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -45,8 +51,21 @@ image_root() {
 	return 1
 }
 
+# The folder that has this release and what builds for it, or nothing.
+find_kroot() {
+	local root
+	[[ ! -e /lib/modules/$1/build ]] || return 0
+	root=$("$here/roots.sh" have newest) || return 0
+	[[ ! -d $root/usr/lib/modules/$1 ]] || echo "$root"
+}
+
 find_krel() {
 	local krel
+	if [[ $1 == newest ]]; then
+		krel=$("$here/roots.sh" have newest) || die "no kernel of sid; selftests/deps.sh check fetches it"
+		ls "$krel/usr/lib/modules"
+		return
+	fi
 	if [[ -d $1 ]]; then
 		krel=$(cd "$1/lib/modules" && ls -d -- */) || die "$1: no lib/modules"
 		echo "${krel%/}"
@@ -66,12 +85,19 @@ show() {
 	krel=$(find_krel "$1")
 	if [[ -d $1 ]]; then
 		root=$(cd "$1" && pwd)
-		printf 'krel=%q\nvmlinuz=%q\nmoddir=%q\nkdir=%q\n' "$krel" \
+		printf 'krel=%q\nvmlinuz=%q\nmoddir=%q\nkdir=%q\nkroot=\n' "$krel" \
 			"$root/vmlinuz" "$root/lib/modules/$krel" "$root/build"
 		return
 	fi
+	root=$(find_kroot "$krel")
+	if [[ -n $root ]]; then
+		printf 'krel=%q\nvmlinuz=%q\nmoddir=%q\nkdir=%q\nkroot=%q\n' "$krel" \
+			"$root/usr/lib/modules/$krel/vmlinuz" "$root/usr/lib/modules/$krel" \
+			"/lib/modules/$krel/build" "$root"
+		return
+	fi
 	root=$(image_root "$krel") || die "no image of $krel; selftests/deps.sh demo fetches it"
-	printf 'krel=%q\nvmlinuz=%q\nmoddir=%q\nkdir=%q\n' "$krel" \
+	printf 'krel=%q\nvmlinuz=%q\nmoddir=%q\nkdir=%q\nkroot=\n' "$krel" \
 		"${root}boot/vmlinuz-$krel" "${root}lib/modules/$krel" "/lib/modules/$krel/build"
 }
 
@@ -100,7 +126,7 @@ find_qemu() {
 	echo qemu-system-x86_64
 }
 
-[[ $# -eq 2 ]] || die "usage: kernels.sh krel|show|source|qemu SPEC"
+[[ $# -eq 2 ]] || die "usage: kernels.sh krel|show|kroot|source|qemu SPEC"
 spec=$2
 if [[ $spec == debug && $1 == @(krel|show) ]]; then
 	spec=$("$here/qemu/debug-kernel.sh" --have) ||
@@ -109,7 +135,11 @@ fi
 case $1 in
 krel) find_krel "$spec" ;;
 show) show "$spec" ;;
+kroot)
+	krel=$(find_krel "$spec" 2> /dev/null) || krel=$spec
+	find_kroot "$krel"
+	;;
 source) find_source "$2" ;;
 qemu) find_qemu ;;
-*) die "usage: kernels.sh krel|show|source|qemu SPEC" ;;
+*) die "usage: kernels.sh krel|show|kroot|source|qemu SPEC" ;;
 esac

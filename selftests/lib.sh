@@ -462,6 +462,17 @@ lanes_down_here() {
 lanes_up() { both mgmt_up_here && both lanes_up_here "$@"; }
 lanes_down() { both lanes_down_here; }
 
+# root_up NAME: the user space of another distribution, for chroot, at
+# /run/agg/roots/NAME on this guest.  $AGG_ROOTS says which there are (roots.sh).
+root_up() {
+	local dir=/run/agg/roots/$1
+	mkdir -p "$dir"
+	mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,ro,cache=loose "$1" "$dir" &&
+		mount --rbind /dev "$dir/dev" && mount --rbind /sys "$dir/sys" &&
+		mount --rbind /proc "$dir/proc"
+}
+root_down() { umount -R "/run/agg/roots/$1"; }
+
 # bytes_sent DEVICE...: what netdevs have sent so far, one number per line.
 bytes_sent() {
 	local dev

@@ -6,8 +6,10 @@
 #   static.sh           all
 #   static.sh NAME...   some of: build sparse checkpatch kernel-doc netlink
 #                       coccicheck clang yamllint codespell shellcheck
+#                       version
 #
-# KERNELS="6.1 6.12" selects what `build` and `sparse` are run against.  With
+# KERNELS="6.1 6.12 newest" selects what `build`, `sparse` and `clang` are run
+# against; the newest is skipped when deps.sh could not fetch it.  With
 # AGG_RESULTS=FILE a line "ok|not|skip NAME SECONDS REASON" per check is added
 # to that file (check.sh adds them up).
 set -euo pipefail
@@ -15,10 +17,10 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/.."
 # The debug kernel is a 6.12.
-series=" ${KERNELS:-6.1 6.12} "
+series=" ${KERNELS:-6.1 6.12 newest} "
 series=${series// debug / }
 checks=("$@")
-[[ ${#checks[@]} -gt 0 ]] || checks=(build sparse checkpatch kernel-doc coccicheck clang netlink shellcheck yamllint codespell)
+[[ ${#checks[@]} -gt 0 ]] || checks=(build sparse checkpatch kernel-doc coccicheck clang netlink shellcheck yamllint codespell version)
 passed=0 failed=0 skipped=0
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -49,9 +51,16 @@ judge() {
 
 need() { command -v "$1" > /dev/null || { echo "no $1; selftests/deps.sh check installs it"; exit 4; }; }
 
+# krel_of SERIES: sets $krel, or ends the check.
+krel_of() {
+	krel=$("$here/kernels.sh" krel "$1") && return
+	[[ $1 != newest ]] || exit 4
+	exit 1
+}
+
 kmake() {	# kmake SERIES MAKE-ARGUMENTS...
 	local krel
-	krel=$("$here/kernels.sh" krel "$1")
+	krel_of "$1"
 	shift
 	make -s modules KVER="$krel" BUILD="build/static/$krel" "$@"
 }
@@ -59,7 +68,7 @@ kmake() {	# kmake SERIES MAKE-ARGUMENTS...
 # Everything is compiled anew, so that every warning is seen.
 check_build() {
 	local krel
-	krel=$("$here/kernels.sh" krel "$1")
+	krel_of "$1"
 	rm -rf "build/static/$krel"
 	kmake "$1" W=1 -j"$(nproc)" > "$tmp/build" 2>&1 || { cat "$tmp/build"; return 1; }
 	! grep -E -A 6 'warning:|WARNING:' "$tmp/build"
@@ -67,9 +76,10 @@ check_build() {
 
 # sparse also complains about the kernel's own headers; what counts is ours.
 check_sparse() {
-	need sparse
+	[[ $1 == newest ]] || need sparse
 	kmake "$1" C=2 W=1 CF=-D__CHECK_ENDIAN__ > "$tmp/sparse" 2>&1 || { cat "$tmp/sparse"; return 1; }
-	! grep -E '/kmod/.*(warning|error):' "$tmp/sparse"
+	# kbuild goes on without a checker that it does not like.
+	! grep -E '/kmod/.*(warning|error):|sparse is not available' "$tmp/sparse"
 }
 
 c_files() {	# c_files FOLDER...
@@ -129,10 +139,20 @@ check_coccicheck() {
 # A second compiler sees other things.  The option of gcc that the kernel was
 # configured with and clang does not know is no finding.
 check_clang() {
-	local krel
-	need clang
-	need ld.lld
-	krel=$("$here/kernels.sh" krel "$1")
+	local krel src have min
+	krel_of "$1"
+	# The newest kernel comes with its own.
+	if [[ $1 != newest ]]; then
+		need clang
+		need ld.lld
+		src=$("$here/kernels.sh" source 6.12) || return 4
+		have=$(clang -dumpversion)
+		min=$(sh "$src/scripts/min-tool-version.sh" llvm)
+		if [[ $(printf '%s\n' "$min" "$have" | sort -V | head -n 1) != "$min" ]]; then
+			echo "clang $have; kernels want $min"
+			return 4
+		fi
+	fi
 	rm -rf "build/static/$krel-clang"
 	make -s modules KVER="$krel" BUILD="build/static/$krel-clang" LLVM=1 W=1 -j"$(nproc)" \
 		> "$tmp/clang" 2>&1 || { cat "$tmp/clang"; return 1; }
@@ -181,6 +201,17 @@ check_codespell() {
 		-L 'agg,ue,inflight,te,nd,ot,ist,fo,ba,ans,hist,parm' .
 }
 
+# DKMS compares what modinfo says with the package's version.
+check_version() {
+	local module dkms tool
+	module=$(sed -n 's/^MODULE_VERSION("\(.*\)");$/\1/p' kmod/main.c)
+	dkms=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"$/\1/p' dkms.conf)
+	tool=$(sed -n 's/^#define VERSION[[:space:]]*"\(.*\)"$/\1/p' tools/rdma-agg/main.c)
+	[[ -n $module && $module == "$dkms" && $module == "$tool" ]] && return
+	echo "MODULE_VERSION \"$module\", dkms.conf \"$dkms\", rdma-agg \"$tool\""
+	return 1
+}
+
 for check in "${checks[@]}"; do
 	case $check in
 	build | sparse | clang)
@@ -188,7 +219,7 @@ for check in "${checks[@]}"; do
 			judge "$check-$s" "check_$check" "$s"
 		done
 		;;
-	checkpatch | kernel-doc | coccicheck | netlink | shellcheck | yamllint | codespell)
+	checkpatch | kernel-doc | coccicheck | netlink | shellcheck | yamllint | codespell | version)
 		judge "$check" "check_${check//-/_}"
 		;;
 	*)

@@ -26,8 +26,8 @@ power_off() {
 trap power_off EXIT
 
 # shellcheck source=/dev/null
-. $out/env		# AGG_ROLE AGG_GUESTS AGG_LANES AGG_RATE AGG_KO AGG_CLOCK AGG_TIMEOUT
-export AGG_ROLE AGG_GUESTS AGG_LANES AGG_RATE AGG_MTU AGG_KO AGG_ICOUNT
+. $out/env		# AGG_ROLE AGG_GUESTS AGG_LANES AGG_RATE AGG_KO AGG_CLOCK AGG_TIMEOUT AGG_ROOTS
+export AGG_ROLE AGG_GUESTS AGG_LANES AGG_RATE AGG_MTU AGG_KO AGG_ICOUNT AGG_ROOTS
 export PATH=$agg/repo/build/selftests:$agg/repo/tools/rdma-agg:$agg/repo/tools/fabric:$PATH
 
 mkdir -p /dev/pts /dev/shm

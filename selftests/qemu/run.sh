@@ -6,7 +6,8 @@
 #   run.sh [options] -- TEST...      tests: paths below the repository
 #   run.sh [options] --cmd 'COMMAND' a bash command line, run in the repository
 #
-#   -k, --kernel SPEC   6.1, 6.12, debug, a release, or a folder (kernels.sh; default 6.12)
+#   -k, --kernel SPEC   6.1, 6.12, debug, newest, a release, or a folder (kernels.sh;
+#                       default 6.12)
 #   -n, --guests N      1 or 2 (default 2)
 #   --lanes N           lane NICs per guest, joined pairwise (default 4)
 #   --rate RATE         every lane sends no faster (tbf in the guest; default: 25mbit
@@ -105,7 +106,7 @@ done
 read -ra qemu <<< "$("$here/../kernels.sh" qemu any)"
 command -v "${qemu[0]}" > /dev/null || die "no QEMU; selftests/deps.sh demo installs it"
 shell=$("$here/../kernels.sh" show "$kernel") || exit 2
-krel='' vmlinuz='' moddir='' kdir=''
+krel='' vmlinuz='' moddir='' kdir='' kroot=''
 eval "$shell"
 [[ -r $vmlinuz ]] || die "cannot read $vmlinuz"
 
@@ -144,7 +145,7 @@ mkdir -p "$repo/build"
 	fi
 	[[ -n $build ]] || exit 0
 	if [[ -e $repo/kmod/Kbuild && -z $ko ]]; then
-		make -s -C "$repo" modules KVER="$krel" KDIR="$kdir" > "$out/build.log" 2>&1 ||
+		make -s -C "$repo" modules KVER="$krel" KDIR="$kdir" KROOT="$kroot" > "$out/build.log" 2>&1 ||
 			{ cat "$out/build.log" >&2; exit 1; }
 	fi
 	if [[ -e $repo/tools/rdma-agg/Makefile ]]; then
@@ -215,6 +216,15 @@ nic() {
 	nic_args+=(-device "virtio-net-pci,netdev=$id,mac=52:54:00:$guest:$kind:$number,romfile=,host_mtu=9000,speed=$4,duplex=full")
 }
 
+# The user space of other distributions, for tests that mount it (lib.sh: root_up).
+roots=() root_args=()
+for name in trixie sid; do
+	dir=$("$here/../roots.sh" have "$name") || continue
+	roots+=("$name")
+	root_args+=(-fsdev "local,id=$name,path=$dir,security_model=none,multidevs=remap,readonly=on"
+		-device "virtio-9p-pci,fsdev=$name,mount_tag=$name")
+done
+
 share() {	# share ID PATH [readonly]
 	echo -fsdev "local,id=$1,path=$2,security_model=none,multidevs=remap${3:+,readonly=on}" \
 		-device "virtio-9p-pci,fsdev=$1,mount_tag=$1"
@@ -233,6 +243,7 @@ start_guest() {
 	cat > "$dir/env" <<-ENV
 		AGG_ROLE=$role AGG_GUESTS=$guests AGG_LANES=$lanes AGG_RATE=$rate AGG_MTU=$mtu
 		AGG_KO=$ko AGG_ICOUNT=${icount:-0} AGG_TIMEOUT=$test_timeout AGG_CLOCK=$(date +%s)
+		AGG_ROOTS="${roots[*]}"
 	ENV
 	if [[ -n $icount ]]; then
 		accel=(-accel "tcg,thread=single" -icount "shift=1,sleep=off")
@@ -256,7 +267,7 @@ start_guest() {
 		-append "console=ttyS0 loglevel=5 panic=-1 nokaslr mitigations=off init_on_alloc=0 random.trust_cpu=on apparmor=0 rcupdate.rcu_cpu_stall_timeout=120 net.ifnames=0 no_timer_check $panic $append" \
 		$(share rootfs "$root" ro) $(share repo "$repo" ro) \
 		$(share mods "$moddir" ro) $(share out "$dir") \
-		-device virtio-rng-pci "${nic_args[@]}" > "$dir/qemu.log" 2>&1 < /dev/null &
+		"${root_args[@]}" -device virtio-rng-pci "${nic_args[@]}" > "$dir/qemu.log" 2>&1 < /dev/null &
 	pid=$!
 	pids+=("$pid")
 }
