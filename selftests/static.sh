@@ -207,7 +207,9 @@ check_version() {
 	module=$(sed -n 's/^MODULE_VERSION("\(.*\)");$/\1/p' kmod/main.c)
 	dkms=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"$/\1/p' dkms.conf)
 	tool=$(sed -n 's/^#define VERSION[[:space:]]*"\(.*\)"$/\1/p' tools/rdma-agg/main.c)
-	[[ -n $module && $module == "$dkms" && $module == "$tool" ]] && return
+	[[ -n $module && $module == "$dkms" && $module == "$tool" ]] &&
+		! grep -hoE 'rdma_agg[-/][0-9]+(\.[0-9]+)+' README.md Documentation/*.rst |
+			grep -vxE "rdma_agg[-/]${module//./\\.}" && return
 	echo "MODULE_VERSION \"$module\", dkms.conf \"$dkms\", rdma-agg \"$tool\""
 	return 1
 }
