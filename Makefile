@@ -17,6 +17,8 @@ in_root = $(if $(KROOT),selftests/roots.sh run $(KROOT))
 BUILD ?= build/$(KVER)
 
 PREFIX ?= /usr
+INSTALL_MOD_PATH ?= $(DESTDIR)
+export INSTALL_MOD_PATH
 RATE ?= 25mbit
 KERNELS ?= 6.1 6.12 debug newest
 export RATE KERNELS
@@ -83,6 +85,8 @@ bench:
 install: modules tools
 	@test -z '$(KROOT)' || { echo "$(KVER) is not installed on this machine" >&2; exit 1; }
 	$(MAKE) -C $(KDIR) M=$(CURDIR)/$(BUILD)/kmod INSTALL_MOD_DIR=updates modules_install
+	@# kbuild leaves it out where headers come without System.map, as Debian's do.
+	$(if $(INSTALL_MOD_PATH),,depmod $(KVER))
 	$(MAKE) -C tools/rdma-agg install PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
 	install -D -m 644 include/uapi/rdma/rdma_agg.h $(DESTDIR)$(PREFIX)/include/rdma/rdma_agg.h
 

@@ -98,7 +98,7 @@ check_installed() {
 
 check_staged() {
 	inside '
-		make -s install KVER=$SERIES DESTDIR=/stage PREFIX=/usr INSTALL_MOD_PATH=/stage
+		make -s install KVER=$SERIES DESTDIR=/stage
 		cd /stage && find . -type f ! -name "modules.*" | sort
 		for f in usr/sbin/rdma-agg usr/share/man/man8/rdma-agg.8 \
 			 usr/share/bash-completion/completions/rdma-agg usr/include/rdma/rdma_agg.h; do
