@@ -12,7 +12,8 @@
 #define MR_SIZE		8192
 
 /* What a lane QP, an address or a session may fail with when memory is short. */
-#define PATH_ERRS	{ ENFILE, ENOBUFS, ENETUNREACH, ETIMEDOUT, ENOTCONN, EBUSY, ECONNRESET }
+#define PATH_ERRS	{ ENFILE, ENOBUFS, ENETUNREACH, ETIMEDOUT, ENOTCONN, EBUSY, ECONNRESET, \
+			  ECONNREFUSED }
 
 /* --------------------------------------------------------------- verbs */
 
