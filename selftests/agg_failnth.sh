@@ -15,11 +15,12 @@ test_begin
 	skip_all "no fault injection in this kernel"
 f=$(tool failnth)
 
-# text_of FUNCTION [END]: its range up to the next one or to another one, "START-END"
+# text_of FUNCTION [LAST]: its range, or up to the end of another one, "START-END"
 text_of() {
-	awk -v name="$1" -v last="${2:-}" '
-		start && (last == "" || $3 == last) { print "0x" start "-0x" $1; exit }
-		$3 == name { start = $1 }' "$AGG_OUT/System.map"
+	awk -v name="$1" -v last="${2:-$1}" '
+		seen { print "0x" start "-0x" $1; exit }
+		$3 == name { start = $1 }
+		start && $3 == last { seen = 1 }' "$AGG_OUT/System.map"
 }
 
 # module_text: that of the module
@@ -37,7 +38,7 @@ fi
 # Not what kmemleak takes to keep its books. Nor, where a device is made, the hundreds
 # of nodes of sysfs: to the module each is the same failure of ib_register_device().
 below=$(module_text)
-books=$(text_of kmemleak_alloc kmemleak_update_trace)
+books=$(text_of kmemleak_alloc kmemleak_scan_area)
 nodes=$(text_of kernfs_new_node)
 # failnth CASE [OPTION...]
 failnth() {
