@@ -684,6 +684,7 @@ void agg_qp_retry(struct agg_qp *qp);
 void agg_qp_fail(struct agg_qp *qp);
 void agg_qp_fatal(struct agg_qp *qp);
 void agg_qp_watch_rnr(struct agg_qp *qp);
+void agg_dev_fail_qps(struct agg_dev *dev);
 void agg_qp_event(struct agg_qp *qp, enum ib_event_type type);
 void agg_qp_ring_trapped(struct agg_qp *qp);
 void agg_qp_want_trap(struct agg_qp *qp);

@@ -760,6 +760,13 @@ static void agg_client_remove(struct ib_device *ibdev, void *data)
 	struct agg_dev *dev;
 	int i;
 
+	/*
+	 * Lanes may go at the same time, so there will be no path; applications
+	 * that only wait for completions shall get them.
+	 */
+	if (agg_is_agg_device(ibdev))
+		agg_dev_fail_qps(to_adev(ibdev));
+
 	mutex_lock(&lanes_mutex);
 	list_for_each_entry_safe(c, tmp, &candidates, node) {
 		if (c->ibdev == ibdev) {

@@ -97,3 +97,5 @@ MODULE_DESCRIPTION("One RDMA device over several RoCE ports");
 MODULE_LICENSE("Dual BSD/GPL");
 MODULE_VERSION("0.1.0");
 MODULE_ALIAS_RDMA_LINK("agg");
+/* Clients of a device are told of its removal in the reverse order: us first. */
+MODULE_SOFTDEP("pre: ib_uverbs");

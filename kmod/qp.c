@@ -242,6 +242,33 @@ static void agg_qp_to_err(struct agg_qp *qp)
 	wake_up_all(&qp->attach_wait);
 }
 
+/**
+ * agg_dev_fail_qps() - the device is going: move all its QPs to ERR
+ * @dev: the device
+ *
+ * Context: process; no lock of ours is held.
+ */
+void agg_dev_fail_qps(struct agg_dev *dev)
+{
+	struct agg_qp *qp;
+	unsigned long qpn;
+
+	/* As agg_qp_get(); the walk goes by number, so it stands the gaps. */
+	xa_lock(&dev->qps);
+	xa_for_each(&dev->qps, qpn, qp) {
+		if (!refcount_inc_not_zero(&qp->ref))
+			continue;
+		xa_unlock(&dev->qps);
+		mutex_lock(&qp->mutex);
+		if (!qp->dead && qp->state >= IB_QPS_RTR)
+			agg_qp_to_err(qp);
+		mutex_unlock(&qp->mutex);
+		agg_qp_put(qp);
+		xa_lock(&dev->qps);
+	}
+	xa_unlock(&dev->qps);
+}
+
 static void agg_qp_err_work(struct work_struct *work)
 {
 	struct agg_qp *qp = container_of(work, struct agg_qp, err_work);

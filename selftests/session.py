@@ -31,7 +31,7 @@ OK, NO_QP, GONE = 0, 1, 5
 ASK, OFFER = 1, 2
 NO_LANE = 0xff
 LANE_LEN = 81
-ATTACH_FMT = '>BBBQQQQIII16s16sQBBII16sBBBB'
+ATTACH_FMT = '>BBBQQQQIII16s16sQBBII16sBBBBIII'
 
 
 class Failure(Exception):
@@ -79,7 +79,8 @@ def mac(key, label, transcript):
 class Attach:
     NAMES = ('kind status flags instance_src instance_dst cookie_src '
              'cookie_dst epoch sqpn dqpn sgid dgid lanes_ok slane dlane '
-             'lane_qpn psn lane_gid mtu rnr_timer max_rd max_dest_rd').split()
+             'lane_qpn psn lane_gid mtu rnr_timer max_rd max_dest_rd '
+             'frozen_epoch frozen_psn frozen_recvs').split()
 
     def __init__(self, **kw):
         self.v = dict.fromkeys(self.NAMES, 0)
@@ -506,7 +507,8 @@ def peer_case(listener, args):
         # In the middle of ATTACH.
         peer_reply(c)
         c.wanted(ATTACH, flags=0)
-        c.raw(message(ATTACH, b'', flags=REPLY, length=129))
+        c.raw(message(ATTACH, b'', flags=REPLY,
+                      length=12 + struct.calcsize(ATTACH_FMT)))
     elif case == 'no-answer':
         peer_reply(c, trailer=b'of a newer version')
         while c.recv():
