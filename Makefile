@@ -20,7 +20,7 @@ PREFIX ?= /usr
 INSTALL_MOD_PATH ?= $(DESTDIR)
 export INSTALL_MOD_PATH
 RATE ?= 25mbit
-KERNELS ?= 6.1 6.12 debug newest
+KERNELS ?= 6.1 6.12
 export RATE KERNELS
 
 all: modules tools

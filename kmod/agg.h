@@ -318,6 +318,7 @@ extern struct mutex agg_devs_lock;
 extern struct list_head agg_devs;
 extern struct workqueue_struct *agg_wq;		/* control work, unbound, may sleep */
 extern struct workqueue_struct *agg_hi_wq;	/* data path continuation, high priority */
+extern struct workqueue_struct *agg_fo_wq;	/* failover: may wait for peers */
 extern const struct ib_device_ops agg_dev_ops;
 
 int agg_dev_create(const char *name, struct net_device *ndev, struct netlink_ext_ack *extack);
@@ -463,6 +464,7 @@ struct agg_sq {
 	u32 psn_cons;			/* of those, of retired requests */
 	u32 takes;			/* retired requests of this lane QP that take a receive */
 	u32 replay_left;		/* requests that an earlier path did not finish */
+	bool draining;			/* SQD: it was not told yet that all is done */
 	u8 fault_status;		/* what the lane said when the path failed */
 	enum agg_sq_block block;
 	u8 fail_status;			/* of the request at @issue if AGG_SQ_FAIL */
@@ -546,6 +548,8 @@ struct agg_failover {
 	unsigned long retry;		/* ms to the next try */
 	unsigned long poll_at;		/* jiffies; follower: when to look for the leader */
 	unsigned long avoid;		/* our lanes that have just failed, though they look well */
+	unsigned long hold_until;	/* jiffies; follower: when a READY is taken as lost */
+	bool untold;			/* the lane did not say what it has executed */
 	unsigned long lost_since;	/* jiffies; 0: no request waits for a path */
 	struct agg_wire_attach *offer;	/* leader: what is repeated until it is answered */
 	u8 failed_lane;			/* where the last path was */

@@ -77,6 +77,8 @@ static u8 agg_attach_status(int err)
 		return AGG_WIRE_STALE;
 	case -ESHUTDOWN:
 		return AGG_WIRE_IN_ERROR;
+	case -EPROTO:
+		return AGG_WIRE_BAD_STATE;
 	default:
 		return AGG_WIRE_REFUSED;
 	}
@@ -227,7 +229,13 @@ void agg_qp_fill(struct agg_qp *qp, u8 kind, struct agg_wire_attach *m)
 	m->cookie_src = qp->cookie;
 	m->cookie_dst = qp->peer_cookie;
 	m->epoch = f->epoch;
+	m->lanes_ok = agg_pd_usable_lanes(qp->pd);
 	if (f->state != AGG_FENCE_NONE && f->state != AGG_FENCE_LIVE) {
+		/* The leader need not try what we know to be dead. */
+		if (m->lanes_ok & ~qp->fo.avoid)
+			m->lanes_ok &= ~qp->fo.avoid;
+	}
+	if (f->state != AGG_FENCE_NONE && f->state != AGG_FENCE_LIVE && !qp->fo.untold) {
 		/* Rules 7 and 13. */
 		m->flags |= AGG_WIRE_ATTACH_FROZEN;
 		m->frozen_epoch = f->own.epoch;
@@ -238,7 +246,6 @@ void agg_qp_fill(struct agg_qp *qp, u8 kind, struct agg_wire_attach *m)
 	m->dqpn = qp->dqpn;
 	memcpy(m->sgid, qp->sgid.raw, 16);
 	memcpy(m->dgid, qp->dgid.raw, 16);
-	m->lanes_ok = agg_pd_usable_lanes(qp->pd);
 	m->slane = AGG_WIRE_LANE_NONE;
 	m->dlane = AGG_WIRE_LANE_NONE;
 	m->rnr_timer = qp->attr.min_rnr_timer;
@@ -510,6 +517,7 @@ static int agg_qp_lead(struct agg_qp *qp, struct agg_peer *peer, u64 cookie, uns
 		}
 		/* The lane is of no use to the peer; the choice must not stick. */
 		agg_lqp_destroy(qp->lqp);
+		clear_bit(AGG_QPF_PATH, &qp->flags);
 		if (err != -ENETUNREACH)
 			break;
 		mutex_unlock(&qp->mutex);
@@ -730,6 +738,10 @@ static int agg_qp_take_offer(struct agg_qp *qp, const struct agg_wire_attach *re
 	if (qp->attached && qp->lqp && qp->peer_cookie == req->cookie_src &&
 	    qp->lqp->peer_qpn == req->lane_qpn && qp->fo.fence.epoch == req->epoch)
 		return 0;	/* A repetition: the same answer. */
+
+	/* One that comes late, when that path has failed already (rule 15). */
+	if (qp->attached && qp->peer_cookie == req->cookie_src && qp->fo.fence.epoch != req->epoch)
+		return -ESTALE;
 
 	err = agg_qp_accept_peer(qp, req);
 	if (err)

@@ -55,20 +55,45 @@ const char *agg_cause_name(enum agg_cause cause)
 }
 
 /*
+ * Pace
+ */
+
+/* How long to wait before the next try. */
+static unsigned int agg_fo_pause(struct agg_qp *qp)
+{
+	struct agg_failover *fo = &qp->fo;
+
+	fo->retry = clamp(fo->retry * 2, (unsigned long)AGG_FO_RETRY_MS,
+			  (unsigned long)AGG_FO_RETRY_MAX_MS);
+	return fo->retry;
+}
+
+/* Something has come through: the path works, and the next failure is another one. */
+static void agg_fo_proven(struct agg_qp *qp)
+{
+	struct agg_failover *fo = &qp->fo;
+
+	fo->retry = 0;
+	fo->lost_since = 0;
+	fo->avoid = 0;
+}
+
+/*
  * Noticing
  */
 
 static void agg_fo_queue(struct agg_qp *qp, unsigned int ms)
 {
 	if (!READ_ONCE(qp->dead))
-		mod_delayed_work(agg_wq, &qp->fo.work, msecs_to_jiffies(ms));
+		mod_delayed_work(agg_fo_wq, &qp->fo.work, msecs_to_jiffies(ms));
 }
 
 static bool agg_fo_mark(struct agg_qp *qp, enum agg_cause cause)
 {
 	if (test_and_set_bit(AGG_QPF_PATH, &qp->flags))
 		return false;
-	qp->fo.cause = cause;
+	/* A work item that runs meanwhile takes the cause of the failure before. */
+	WRITE_ONCE(qp->fo.cause, cause);
 	qp->fo.since = ktime_get_ns();
 	return true;
 }
@@ -185,6 +210,8 @@ static void agg_fo_over(struct agg_qp *qp, bool in_error)
  */
 
 #define AGG_TOMBS_MAX	1024
+/* Longer than any lane retries: 8 times 2^20 * 4.096 us, the greatest timeout by default. */
+#define AGG_TOMB_LIFE	(60 * HZ)
 
 struct agg_tomb {
 	struct list_head node;
@@ -212,6 +239,8 @@ static void agg_tomb_add(struct agg_qp *qp)
 	struct agg_dev *dev = qp->dev;
 	struct agg_tomb *t;
 
+	if (qp->fo.untold)
+		return;
 	/* Without one the peer reports its last request as failed, perhaps wrongly. */
 	t = kmalloc(sizeof(*t), GFP_KERNEL | __GFP_NOWARN);
 	if (!t)
@@ -219,7 +248,7 @@ static void agg_tomb_add(struct agg_qp *qp)
 	t->cookie = qp->cookie;
 	t->peer_cookie = qp->peer_cookie;
 	t->own = qp->fo.fence.own;
-	t->expires = jiffies + msecs_to_jiffies(READ_ONCE(dev->params.failover_timeout_ms)) + HZ;
+	t->expires = jiffies + AGG_TOMB_LIFE;
 	spin_lock(&dev->tombs_lock);
 	list_add_tail(&t->node, &dev->tombs);
 	dev->nr_tombs++;
@@ -292,6 +321,8 @@ static void agg_fo_quiesce(struct agg_qp *qp)
 	if (lqp) {
 		err = agg_lqp_quiesce(lqp, &psn);
 		recvs = lqp->recvs;
+		if (psn || qp->sq.psn_cons)
+			agg_fo_proven(qp);
 		agg_sq_quiet(lqp);
 		agg_rq_rewind(qp);
 		qp->fo.failed_lane = lqp->lane->id;
@@ -300,7 +331,12 @@ static void agg_fo_quiesce(struct agg_qp *qp)
 		else
 			agg_lqp_release(lqp);
 	}
-	agg_fence_quiet(&qp->fo.fence, psn, recvs);
+	if (agg_fence_quiet(&qp->fo.fence, psn, recvs))
+		qp->fo.untold = err;
+	/* Told to the peer, too: our lane may be the one that does not work. */
+	if (qp->fo.cause == AGG_CAUSE_RETRY || qp->fo.cause == AGG_CAUSE_LANE_FAULT ||
+	    (qp->fo.cause == AGG_CAUSE_PEER && qp->fo.fence.leader))
+		qp->fo.avoid |= BIT(qp->fo.failed_lane);
 	trace_agg_qp_failover(qp, "quiet", qp->fo.cause, err);
 	if (err && !agg_qp_ending(qp)) {
 		/* Rule 4: without a PSN nothing can be said of the peer's requests. */
@@ -317,12 +353,13 @@ static void agg_fo_quiesce(struct agg_qp *qp)
 static unsigned int agg_fo_reap(struct agg_qp *qp)
 {
 	struct agg_lqp *lqp, *next;
+	unsigned long now = jiffies;
 
 	list_for_each_entry_safe(lqp, next, &qp->fo.old, old_node) {
 		unsigned long end = lqp->retired + msecs_to_jiffies(AGG_TIME_WAIT_MS);
 
-		if (time_before(jiffies, end))
-			return jiffies_to_msecs(end - jiffies) + 1;
+		if (time_before(now, end))
+			return jiffies_to_msecs(end - now) + 1;
 		agg_lqp_release(lqp);
 	}
 	return 0;
@@ -477,9 +514,9 @@ static void agg_fo_learn(struct agg_qp *qp, const struct agg_wire_attach *m)
 
 /*
  * Connect our end; the peer's is known. What fails here is the ordinary failure
- * of a path that is attached.
+ * of a path that is attached, but for a pause before the next one.
  */
-static void agg_fo_connect(struct agg_qp *qp)
+static int agg_fo_connect(struct agg_qp *qp)
 {
 	struct agg_failover *fo = &qp->fo;
 	struct agg_lqp *lqp = qp->lqp;
@@ -502,23 +539,22 @@ static void agg_fo_connect(struct agg_qp *qp)
 	if (err) {
 		fo->cause = AGG_CAUSE_CONNECT;
 		fo->avoid |= BIT(lqp->lane->id);
-		return;
+		return err;
 	}
-	fo->retry = 0;
-	fo->lost_since = 0;
-	fo->avoid = 0;
 	fo->failovers++;
 	fo->last_us = min_t(u64, div_u64(ktime_get_ns() - fo->since, NSEC_PER_USEC), U32_MAX);
 	fo->max_us = max(fo->max_us, fo->last_us);
 	agg_count(qp->dev, FAILOVER);
 	clear_bit(AGG_QPF_PATH, &qp->flags);
-	/* It may have gone down before we looked at the flag. */
+	/* It may have gone down before, when the flag was set for what was. */
+	smp_mb__after_atomic();
 	if (!agg_lane_usable(READ_ONCE(lqp->lane->state)))
 		agg_qp_path_failed(lqp, AGG_CAUSE_LANE_DOWN);
 	wake_up_all(&qp->attach_wait);
 	agg_nl_qp_event(qp);
 	agg_rq_run(qp);
 	agg_sq_run(qp);
+	return 0;
 }
 
 /* Ask the peer something with qp->mutex given up; what follows must look again. */
@@ -526,7 +562,7 @@ static int agg_fo_call(struct agg_qp *qp, struct agg_wire_attach *req,
 		       struct agg_wire_attach *resp)
 {
 	union ib_gid sgid = qp->sgid, dgid = qp->dgid;
-	u64 cookie = qp->cookie;
+	u64 cookie = qp->cookie, peer_cookie = qp->peer_cookie;
 	struct agg_peer *peer;
 	int err;
 
@@ -543,7 +579,8 @@ static int agg_fo_call(struct agg_qp *qp, struct agg_wire_attach *req,
 		agg_peer_put(peer);
 	}
 	mutex_lock(&qp->mutex);
-	if (qp->dead || qp->cookie != cookie || !qp->peer || agg_qp_ending(qp))
+	if (qp->dead || qp->cookie != cookie || qp->peer_cookie != peer_cookie || !qp->peer ||
+	    agg_qp_ending(qp))
 		return -ECANCELED;
 	return err;
 }
@@ -611,8 +648,6 @@ static int agg_fo_choose(struct agg_qp *qp)
 		if (!fo->offer)
 			return -ENOMEM;
 	}
-	if (fo->cause == AGG_CAUSE_RETRY || fo->cause == AGG_CAUSE_LANE_FAULT)
-		fo->avoid |= BIT(fo->failed_lane);
 	tried = fo->avoid;
 	err = agg_qp_lead_create(qp, qp->peer, &tried);
 	if (err == -ENETUNREACH && fo->avoid) {
@@ -630,8 +665,7 @@ static int agg_fo_choose(struct agg_qp *qp)
 		agg_qp_fill(qp, AGG_WIRE_OFFER, fo->offer);
 		agg_fence_attach(&fo->fence, fo->fence.epoch);
 		agg_qp_paired(qp, fo->offer);
-		agg_fo_connect(qp);
-		return 0;
+		return agg_fo_connect(qp);
 	}
 	agg_qp_fill(qp, AGG_WIRE_OFFER, fo->offer);
 	return 0;
@@ -670,10 +704,10 @@ static int agg_fo_propose(struct agg_qp *qp)
 			return 0;
 		}
 		agg_qp_paired(qp, &resp);
-		agg_fo_connect(qp);
-		if (!test_bit(AGG_QPF_PATH, &qp->flags))
+		err = agg_fo_connect(qp);
+		if (!err)
 			agg_fo_send_ready(qp);
-		return 0;
+		return err;
 	case AGG_WIRE_NO_LANE:
 	case AGG_WIRE_BUSY:
 	case AGG_WIRE_REFUSED:
@@ -727,6 +761,19 @@ static void agg_fo_unhold(struct agg_qp *qp)
 	agg_sq_run(qp);
 }
 
+/* LIVE and well: ms until READY is taken as lost, or 0. */
+static unsigned int agg_fo_rest(struct agg_qp *qp)
+{
+	unsigned long now = jiffies;
+
+	if (!qp->lqp || !qp->lqp->hold)
+		return 0;
+	if (time_before(now, qp->fo.hold_until))
+		return jiffies_to_msecs(qp->fo.hold_until - now) + 1;
+	agg_fo_unhold(qp);
+	return 0;
+}
+
 /* Go as far as possible. Returns after how many ms to try again; 0: somebody will call. */
 static unsigned int agg_fo_step(struct agg_qp *qp)
 {
@@ -740,10 +787,8 @@ static unsigned int agg_fo_step(struct agg_qp *qp)
 		err = 0;
 		switch (fo->fence.state) {
 		case AGG_FENCE_LIVE:
-			if (!test_bit(AGG_QPF_PATH, &qp->flags)) {
-				agg_fo_unhold(qp);
-				return 0;
-			}
+			if (!test_bit(AGG_QPF_PATH, &qp->flags))
+				return agg_fo_rest(qp);
 			agg_fo_quiesce(qp);
 			break;
 		case AGG_FENCE_QUIET:
@@ -766,9 +811,7 @@ static unsigned int agg_fo_step(struct agg_qp *qp)
 			agg_fo_lose(qp, "failover_timeout is over");
 			return 0;
 		}
-		fo->retry = clamp(fo->retry * 2, (unsigned long)AGG_FO_RETRY_MS,
-				  (unsigned long)AGG_FO_RETRY_MAX_MS);
-		return fo->retry;
+		return agg_fo_pause(qp);
 	}
 }
 
@@ -784,7 +827,7 @@ static void agg_fo_work(struct work_struct *work)
 		again = reap;
 	/* A kick that came meanwhile has queued it already, and sooner. */
 	if (again && !qp->dead)
-		queue_delayed_work(agg_wq, &qp->fo.work, msecs_to_jiffies(again));
+		queue_delayed_work(agg_fo_wq, &qp->fo.work, msecs_to_jiffies(again));
 	mutex_unlock(&qp->mutex);
 }
 
@@ -817,8 +860,12 @@ u8 agg_fence_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
 
 	mutex_lock(&qp->mutex);
 	if (!agg_fo_is_for(qp, req)) {
+		/* Our first offer was taken, and failed, before we heard of it. */
+		bool early = !qp->dead && qp->peer && !qp->attached && qp->lqp &&
+			     qp->cookie == req->cookie_dst && qp->dqpn == req->sqpn;
+
 		mutex_unlock(&qp->mutex);
-		return agg_tomb_rx(qp->dev, req, resp);
+		return early ? AGG_WIRE_WAIT : agg_tomb_rx(qp->dev, req, resp);
 	}
 
 	switch (agg_fence_asked(&fo->fence, req->epoch)) {
@@ -866,6 +913,9 @@ int agg_fo_offered(struct agg_qp *qp, const struct agg_wire_attach *req)
 
 	if (!agg_fo_is_for(qp, req))
 		return -ENOENT;
+	/* Nothing was executed on a pair that the leader has not connected. */
+	if (agg_qp_ending(qp) && f->state != AGG_FENCE_LIVE)
+		return -ESHUTDOWN;
 	switch (agg_fence_offered(f, req->epoch, &peer)) {
 	case AGG_FENCE_REPEAT:
 		return qp->lqp ? 0 : -ESTALE;
@@ -891,8 +941,9 @@ int agg_fo_offered(struct agg_qp *qp, const struct agg_wire_attach *req)
 	agg_qp_paired(qp, req);
 	/* Rule 17: what we send before the leader is ready is only repeated later. */
 	qp->lqp->hold = true;
-	agg_fo_connect(qp);
-	agg_fo_queue(qp, test_bit(AGG_QPF_PATH, &qp->flags) ? 0 : AGG_FO_HOLD_MS);
+	qp->fo.hold_until = jiffies + msecs_to_jiffies(AGG_FO_HOLD_MS);
+	/* Both ends are there, so it is a yes, whatever becomes of ours. */
+	agg_fo_queue(qp, agg_fo_connect(qp) ? agg_fo_pause(qp) : AGG_FO_HOLD_MS);
 	return 0;
 }
 
@@ -958,7 +1009,9 @@ void agg_fo_begin(struct agg_qp *qp, u32 epoch)
 	lockdep_assert_held(&qp->mutex);
 
 	agg_fence_init(&qp->fo.fence, agg_qp_leads(qp), epoch);
-	/* Its lane may have gone down in the meantime, unnoticed. */
+	/* What was noted while there was no pair yet, nobody has acted on. */
+	clear_bit(AGG_QPF_PATH, &qp->flags);
+	smp_mb__after_atomic();
 	if (!agg_lane_usable(READ_ONCE(qp->lqp->lane->state)))
 		agg_qp_path_failed(qp->lqp, AGG_CAUSE_LANE_DOWN);
 }
@@ -997,5 +1050,6 @@ void agg_fo_end(struct agg_qp *qp)
 	fo->retry = 0;
 	fo->lost_since = 0;
 	fo->avoid = 0;
+	fo->untold = false;
 	clear_bit(AGG_QPF_PATH, &qp->flags);
 }

@@ -33,6 +33,9 @@ static void agg_lqp_event(struct ib_event *ev, void *ctx)
 	struct agg_lqp *lqp = ctx;
 	struct agg_qp *qp = lqp->qp;
 
+	/* A retired one may still have something to say. */
+	if (READ_ONCE(qp->lqp) != lqp)
+		return;
 	switch (ev->event) {
 	case IB_EVENT_COMM_EST:
 		agg_qp_event(qp, IB_EVENT_COMM_EST);

@@ -8,6 +8,7 @@
 
 struct workqueue_struct *agg_wq;
 struct workqueue_struct *agg_hi_wq;
+struct workqueue_struct *agg_fo_wq;
 
 static int __init agg_init(void)
 {
@@ -23,9 +24,16 @@ static int __init agg_init(void)
 		goto err_wq;
 	}
 
+	/* Apart: many QPs may wait for a dead host, and port events must not. */
+	agg_fo_wq = alloc_workqueue("rdma_agg_fo", WQ_UNBOUND, 0);
+	if (!agg_fo_wq) {
+		err = -ENOMEM;
+		goto err_hi_wq;
+	}
+
 	err = agg_sq_init();
 	if (err)
-		goto err_hi_wq;
+		goto err_fo_wq;
 
 	err = agg_rq_init();
 	if (err)
@@ -66,6 +74,8 @@ err_rq:
 	agg_rq_exit();
 err_sq:
 	agg_sq_exit();
+err_fo_wq:
+	destroy_workqueue(agg_fo_wq);
 err_hi_wq:
 	destroy_workqueue(agg_hi_wq);
 err_wq:
@@ -83,6 +93,7 @@ static void __exit agg_exit(void)
 	agg_select_exit();
 	agg_rq_exit();
 	agg_sq_exit();
+	destroy_workqueue(agg_fo_wq);
 	destroy_workqueue(agg_hi_wq);
 	destroy_workqueue(agg_wq);
 	/* agg_mr, agg_lane and others are freed by kfree_rcu() and call_rcu(). */

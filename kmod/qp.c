@@ -307,6 +307,7 @@ static void agg_qp_to_reset(struct agg_qp *qp)
 	qp->sq.psn_cons = 0;
 	qp->sq.takes = 0;
 	qp->sq.replay_left = 0;
+	qp->sq.draining = false;
 	for (i = 0; i <= qp->sq.ring->mask; i++)
 		qp->sq.slots[i].done = false;
 	qp->sq.rnr_exceeded = false;
@@ -500,16 +501,11 @@ void agg_qp_sqd_done(struct agg_qp *qp)
 
 static void agg_qp_to_sqd(struct agg_qp *qp)
 {
-	bool idle;
-
-	agg_qp_set_state(qp, IB_QPS_SQD, _RET_IP_);
-
 	spin_lock_irq(&qp->sq.lock);
-	/* Else agg_sq_complete() sees the last one return. */
-	idle = agg_sq_idle(qp);
+	qp->sq.draining = true;
 	spin_unlock_irq(&qp->sq.lock);
-	if (idle)
-		agg_qp_sqd_done(qp);
+	agg_qp_set_state(qp, IB_QPS_SQD, _RET_IP_);
+	/* Perhaps it is drained already; agg_modify_qp() runs the engine. */
 }
 
 static int agg_qp_move(struct agg_qp *qp, enum ib_qp_state cur, enum ib_qp_state new,
@@ -898,16 +894,17 @@ int agg_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	unsigned long irq;
 	int i;
 
-	/* No new ATTACH finds it. */
-	xa_erase(&dev->qps, ibqp->qp_num);
-
 	mutex_lock(&qp->mutex);
+	/* No ATTACH gets anything out of it from now on. */
 	WRITE_ONCE(qp->dead, true);
 	set_bit(AGG_QPF_DISCARD, &qp->flags);
 	set_bit(AGG_QPF_ERROR, &qp->flags);
 	agg_qp_detach(qp);
 	mutex_unlock(&qp->mutex);
 	wake_up_all(&qp->attach_wait);
+
+	/* Not before its tombstone is there (rule 19). */
+	xa_erase(&dev->qps, ibqp->qp_num);
 
 	/* No page fault wakes it any more. */
 	agg_ring_settrap(qp->rq.ring, NULL);

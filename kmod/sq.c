@@ -308,17 +308,20 @@ static bool agg_sq_error(struct agg_lqp *lqp, const struct ib_wc *wc)
 		/* Once something was left unresolved the marker settles the rest. */
 		return lqp->sq_unresolved || agg_sq_failed(lqp, wc);
 
+	/* Nor of what came after: a request at fault is found so on the next path. */
+	if (lqp->sq_unresolved) {
+		agg_qp_path_failed(lqp, AGG_CAUSE_LANE_FAULT);
+		return true;
+	}
 	if (!agg_wc_blames_path(sq, wc, &cause)) {
 		ok = agg_sq_failed(lqp, wc);
 		agg_qp_fail(qp);
 		return ok;
 	}
-	if (!lqp->sq_unresolved) {
-		/* The lane answers in order: those before it were done. */
-		ok = agg_sq_retire_to(lqp, (u32)wc->wr_id);
-		lqp->sq_unresolved = true;
-		sq->fault_status = wc->status;
-	}
+	/* The lane answers in order: those before it were done. */
+	ok = agg_sq_retire_to(lqp, (u32)wc->wr_id);
+	lqp->sq_unresolved = true;
+	sq->fault_status = wc->status;
 	agg_qp_path_failed(lqp, cause);
 	return ok;
 }
@@ -337,7 +340,6 @@ void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 	struct agg_qp *qp = lqp->qp;
 	struct agg_sq *sq = &qp->sq;
 	unsigned long flags;
-	bool sqd_done;
 	bool ok = true;
 
 	spin_lock_irqsave(&sq->lock, flags);
@@ -352,11 +354,8 @@ void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 		     agg_sq_retire_to(lqp, (u32)wc->wr_id + 1) : agg_sq_error(lqp, wc);
 	if (!ok)
 		agg_qp_fatal(qp);
-	sqd_done = qp->state == IB_QPS_SQD && agg_sq_idle(qp);
 	spin_unlock_irqrestore(&sq->lock, flags);
 
-	if (sqd_done)
-		agg_qp_sqd_done(qp);
 	agg_sq_run(qp);
 }
 
@@ -595,6 +594,16 @@ static void agg_sq_skip(struct agg_qp *qp)
 		agg_qp_fatal(qp);
 }
 
+/* With nothing under way: what follows next may have been executed, too. */
+static void agg_sq_skip_done(struct agg_qp *qp)
+{
+	struct agg_sq *sq = &qp->sq;
+
+	while (sq->cons == sq->issue && sq->replay_left &&
+	       sq->slots[sq->issue & sq->ring->mask].done)
+		agg_sq_skip(qp);
+}
+
 /*
  * There is no path, and there will be none. The first request gets the error of
  * a NIC whose retries ran out, the others are flushed in ERR. False if there is
@@ -606,6 +615,7 @@ static bool agg_sq_give_up_with(struct agg_qp *qp, enum ib_wc_status status)
 
 	lockdep_assert_held(&sq->lock);
 
+	agg_sq_skip_done(qp);
 	if (sq->cons == sq->issue) {
 		const struct rxe_send_wqe *ring = agg_ring_elem(sq->ring, sq->issue);
 		struct agg_send_slot *slot = &sq->slots[sq->issue & sq->ring->mask];
@@ -794,6 +804,7 @@ int agg_sq_resolve(struct agg_qp *qp, const struct agg_frozen *peer, struct agg_
 	sq->psn_cons = 0;
 	sq->takes = 0;
 	sq->block = AGG_SQ_RUN;
+	agg_sq_skip_done(qp);
 out:
 	spin_unlock_irq(&sq->lock);
 	return err;
@@ -894,21 +905,31 @@ static bool agg_sq_batch(struct agg_qp *qp)
  * agg_sq_run() - post what can be posted; in ERR flush what is left
  * @qp: the QP
  *
+ * In SQD it tells, once, when nothing is under way any more.
+ *
  * Context: any; of process context interrupts are off for a batch at a time.
  */
 void agg_sq_run(struct agg_qp *qp)
 {
 	struct agg_sq *sq = &qp->sq;
+	bool drained = false;
 	unsigned long flags;
 	bool more;
 
 	do {
 		spin_lock_irqsave(&sq->lock, flags);
 		more = agg_sq_batch(qp);
-		if (unlikely(qp->state == IB_QPS_ERR))
-			agg_sq_flush_ring(qp, agg_sq_settled(qp));
+		if (unlikely(qp->state != IB_QPS_RTS)) {
+			if (qp->state == IB_QPS_ERR)
+				agg_sq_flush_ring(qp, agg_sq_settled(qp));
+			drained = sq->draining && qp->state == IB_QPS_SQD && agg_sq_idle(qp);
+			if (drained)
+				sq->draining = false;
+		}
 		spin_unlock_irqrestore(&sq->lock, flags);
 	} while (more);
+	if (unlikely(drained))
+		agg_qp_sqd_done(qp);
 }
 
 /**

@@ -25,7 +25,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 repo=$(cd "$here/.." && pwd)
 cd "$repo"
-series=${KERNELS:-6.1 6.12 debug newest}
+series=${KERNELS:-6.1 6.12}
 total=$(mktemp)
 trap 'rm -f "$total"' EXIT
 

@@ -19,7 +19,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-kernels=${KERNELS:-6.1 6.12 newest}
+kernels=${KERNELS:-6.1 6.12}
 series=
 for s in $kernels; do
 	[[ $s == debug || $s == newest ]] || series+="$s "

@@ -554,27 +554,27 @@ agg_dev_here() {
 }
 
 agg_setup_here() {
-	local n=${1:-$AGG_USE_LANES} i lanes=()
+	local n=${1:-$AGG_USE_LANES} i names=()
 	mgmt_up_here && lanes_up_here "$n" || return
 	for ((i = 0; i < n; i++)); do
-		lanes+=("rxe$i")
+		names+=("rxe$i")
 	done
-	res_save "${lanes[@]}"
+	res_save "${names[@]}"
 	# shellcheck disable=SC2119
 	agg_load_here && agg_dev_here agg0 "$n" || return
 	res_save agg0
 }
 
 agg_teardown_here() {
-	local rc=0 i lanes=()
+	local rc=0 i names=()
 	if [[ -e /sys/class/infiniband/agg0 ]]; then
 		res_check agg0 || rc=1
 		rdma-agg dev del agg0 || rc=1
 	fi
 	for ((i = 0; i < AGG_LANES; i++)); do
-		[[ ! -e /sys/class/infiniband/rxe$i ]] || lanes+=("rxe$i")
+		[[ ! -e /sys/class/infiniband/rxe$i ]] || names+=("rxe$i")
 	done
-	[[ ${#lanes[@]} -eq 0 ]] || res_check "${lanes[@]}" || rc=1
+	[[ ${#names[@]} -eq 0 ]] || res_check "${names[@]}" || rc=1
 	agg_unload_here || rc=1
 	lanes_down_here
 	return $rc

@@ -68,8 +68,10 @@ static void show_text(const struct objs *objs)
 		table_cell(t, "%s", !moves ? "-" : cause ? cause : "unknown");
 		table_cell(t, "%s", moves ? str_us(obj_u32(o, RDMA_AGG_A_QP_FAILOVER_LAST)) : "-");
 		table_cell(t, "%s", moves ? str_us(obj_u32(o, RDMA_AGG_A_QP_FAILOVER_MAX)) : "-");
-		table_cell(t, "%llu", (unsigned long long)obj_u64(o, RDMA_AGG_A_QP_REQUESTS_REPLAYED));
-		table_cell(t, "%llu", (unsigned long long)obj_u64(o, RDMA_AGG_A_QP_REQUESTS_RESOLVED));
+		table_cell(t, "%llu",
+			   (unsigned long long)obj_u64(o, RDMA_AGG_A_QP_REQUESTS_REPLAYED));
+		table_cell(t, "%llu",
+			   (unsigned long long)obj_u64(o, RDMA_AGG_A_QP_REQUESTS_RESOLVED));
 	}
 	table_print(t);
 }
