@@ -15,6 +15,10 @@
 RANDOM=${AGG_SEED:=$((RANDOM + 1))}
 FLAPS=${AGG_FLAPS:-$(few 10 5)}
 OPS="-o send,send_imm,write,write_imm,read"
+# Where a lane loses packets for a moment and goes on there are no READs: soft-RoCE
+# calls one a success when the middle of its answer was lost (rxe_completer warns
+# of it), on a bare lane just as well.
+NO_READS="-o send,send_imm,write,write_imm"
 
 between() {
 	PAIR_TIMEOUT=200 pair "verify -d $DEV -g $GID" "verify -d $DEV -g $GID $1 $PEER_IP"
@@ -91,10 +95,10 @@ test_begin
 dev_setup "$AGG_LANES"
 echo "# seed $AGG_SEED"
 
-ok "carrier, 1 QP" surviving "$FLAPS" "-T 10 -q 1 $OPS" down_up peer_down_up both_down_up
-ok "carrier, 8 QPs both ways" surviving "$FLAPS" "-T 10 -q 8 -b -e $OPS" \
+ok "carrier, 1 QP" surviving "$FLAPS" "-T 10 -q 1 $NO_READS" down_up peer_down_up both_down_up
+ok "carrier, 8 QPs both ways" surviving "$FLAPS" "-T 10 -q 8 -b -e $NO_READS" \
 	down_up peer_down_up both_down_up all_down_up
-ok "carrier, 64 QPs" surviving "$FLAPS" "-T 10 -q 64 -e -s 0-16k $OPS" \
+ok "carrier, 64 QPs" surviving "$FLAPS" "-T 10 -q 64 -e -s 0-16k $NO_READS" \
 	down_up peer_down_up both_down_up all_down_up
 ok "lanes removed by the CLI" surviving 3 "-T 8 -q 8 -b $OPS" del_add
 ok "lanes lose their device" surviving 2 "-T 8 -q 8 -b -e $OPS" unplug
@@ -114,7 +118,7 @@ wait
 sleepers() {
 	all_down() { for ((i = 0; i < AGG_LANES; i++)); do ip link set "lane$i" "$1"; done; }
 	( sleep 2; all_down down; sleep 5; all_down up ) &
-	between "-T 6 -q 8 -b -e $OPS" || return
+	between "-T 6 -q 8 -b -e $NO_READS" || return
 	wait
 }
 ok "no lane for 5 s" sleepers
@@ -124,7 +128,7 @@ rdma-agg param set "$DEV" failover-timeout 2s
 on_b "rdma-agg param set $DEV failover-timeout 2s"
 lost() {
 	( sleep 2; all_down down ) &
-	! between "-T 6 -q 2 -b $OPS" > "$AGG_TMP/lost" 2>&1 || return
+	! between "-T 6 -q 2 -b $NO_READS" > "$AGG_TMP/lost" 2>&1 || return
 	wait
 	cat "$AGG_TMP/lost"
 	grep -q "transport retry counter exceeded" "$AGG_TMP/lost"
