@@ -1011,6 +1011,7 @@ void agg_fo_begin(struct agg_qp *qp, u32 epoch)
 	agg_fence_init(&qp->fo.fence, agg_qp_leads(qp), epoch);
 	/* What was noted while there was no pair yet, nobody has acted on. */
 	clear_bit(AGG_QPF_PATH, &qp->flags);
+	/* The lane's state after the flag: one of us sees the other. */
 	smp_mb__after_atomic();
 	if (!agg_lane_usable(READ_ONCE(qp->lqp->lane->state)))
 		agg_qp_path_failed(qp->lqp, AGG_CAUSE_LANE_DOWN);
