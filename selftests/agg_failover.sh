@@ -110,7 +110,7 @@ is "no atomic was lost" "$(count atomics_lost)" 0
 # The lane's own retries find out: 7 times 2.1 s.
 hole 1
 ( sleep 25; unhole 1 ) &
-ok "a lane that swallows packets" between "-T 5 -q 8 -b $OPS"
+ok "a lane that swallows packets" between "-T 5 -q 8 -b $NO_READS"
 unhole 1 2> /dev/null
 wait
 
