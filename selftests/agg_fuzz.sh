@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # guests: 1
+# kernels: debug
 # timeout: 600
 #
 # Random input at every surface that the module shows to programs: the netlink

@@ -315,7 +315,8 @@ ip -n other link add dummy0 type dummy 2> /dev/null
 inside() { ip netns exec other "$@"; }
 if ip -n other link show dummy0 > /dev/null 2>&1; then
 	is "another namespace sees no device" "$(inside rdma-agg dev)" ""
-	inside python3 -c 'import socket, time
+	# Not by the function: that would be another process to kill.
+	ip netns exec other python3 -c 'import socket, time
 s = socket.create_server(("", 47910), family=socket.AF_INET6, dualstack_ipv6=True)
 time.sleep(600)' & busy=$!
 	ok "somebody else listens on the session port there" \
