@@ -127,7 +127,9 @@ ok "no lane for 5 s" sleepers
 rdma-agg param set "$DEV" failover-timeout 2s
 on_b "rdma-agg param set $DEV failover-timeout 2s"
 lost() {
-	( sleep 2; all_down down ) &
+	# They come back while the application ends: packets that a NIC has not
+	# sent keep a QP of soft-RoCE from being destroyed.
+	( sleep 2; all_down down; sleep 8; all_down up ) &
 	! between "-T 6 -q 2 -b $NO_READS" > "$AGG_TMP/lost" 2>&1 || return
 	wait
 	cat "$AGG_TMP/lost"
