@@ -875,7 +875,8 @@ int rdma_agg_nl_param_set_doit(struct sk_buff *skb, struct genl_info *info)
 	dev = agg_nl_info_dev(info);
 	if (IS_ERR(dev))
 		return PTR_ERR(dev);
-	for (type = RDMA_AGG_A_PARAM_POLICY; type <= RDMA_AGG_A_PARAM_PSK; type++)
+	/* The policy lets nothing in but these and the device's names. */
+	for (type = RDMA_AGG_A_PARAM_POLICY; type <= RDMA_AGG_A_PARAM_MAX; type++)
 		any |= !!info->attrs[type];
 	if (!any) {
 		GENL_SET_ERR_MSG(info, "nothing to set: no parameter given");

@@ -54,11 +54,16 @@ unplug() {
 	rdma-agg lane add "$DEV" "rxe$1/1" rail "$1"
 }
 
-# fail COUNT TRIGGER...: so many failures, of random lanes, while a test runs.
-fail() {
-	local n=$1 i
-	shift
+connected() { [[ $(rdma-agg -j qp show "$DEV" | grep -o '"rts"' | wc -l) -ge $1 ]]; }
+
+# flaps COUNT QPS TRIGGER...: so many failures, of random lanes, while a test with
+# so many QPs runs.
+flaps() {
+	local n=$1 qps=$2 i
+	shift 2
 	local triggers=("$@")
+	# A connection that is being made finds no lane when all are down.
+	wait_for 60 connected "$qps"
 	for ((i = 0; i < n; i++)); do
 		sleep 0.5
 		"${triggers[RANDOM % ${#triggers[@]}]}" $((RANDOM % AGG_LANES))
@@ -70,7 +75,8 @@ fail() {
 surviving() {
 	local count=$1 options=$2 pid rc=0
 	shift 2
-	fail "$count" "$@" > "$AGG_TMP/failures" 2>&1 &
+	[[ $options =~ -q\ ([0-9]+) ]]
+	flaps "$count" "${BASH_REMATCH[1]}" "$@" > "$AGG_TMP/failures" 2>&1 &
 	pid=$!
 	between "$options" || rc=1
 	wait "$pid"
