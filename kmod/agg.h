@@ -292,7 +292,7 @@ struct agg_dev {
 	spinlock_t rings_lock;		/* @next_pgoff */
 
 	spinlock_t tombs_lock;		/* @tombs, @nr_tombs */
-	struct list_head tombs;		/* QPs that are gone (failover.c) */
+	struct list_head tombs;		/* QPs that are gone (tomb.c) */
 	u32 nr_tombs;
 
 	struct rw_semaphore objs_sem;
@@ -500,7 +500,6 @@ struct agg_lqp {
 	struct ib_qp *ibqp;
 	struct agg_lcq *scq, *rcq;
 	u32 sq_depth, rq_depth;		/* reserved on the lane CQs */
-	u32 epoch;
 	u32 psn;			/* our random start PSN */
 	u32 peer_qpn, peer_psn;
 	u32 peer_poison;		/* a key the peer's lane never accepts */
@@ -528,7 +527,6 @@ enum agg_cause {
 	AGG_CAUSE_LANE_GONE,	/* the lane was removed */
 	AGG_CAUSE_PEER,		/* the peer noticed */
 	AGG_CAUSE_CONNECT,	/* the new lane QP could not be connected */
-	AGG_CAUSE_MOVE,		/* to a better lane */
 };
 
 /* What the requests of a failed path came to. */
@@ -541,7 +539,7 @@ struct agg_resolved {
  * otherwise.
  */
 struct agg_failover {
-	struct agg_fence fence;
+	struct agg_fence fence;		/* the send engine reads @state */
 	struct delayed_work work;
 	u8 cause;			/* written by who set AGG_QPF_PATH */
 	u64 since;			/* ns, likewise */
@@ -556,7 +554,6 @@ struct agg_failover {
 	struct list_head old;		/* quiet lane QPs, until old packets are gone */
 	u32 blame_at;			/* the request that heads the queue at each failure */
 	u32 blame;			/* how often */
-	bool over;			/* + both queue locks: no path ever again */
 	u32 failovers;
 	u32 last_us, max_us;
 	u64 replayed, resolved;
@@ -596,7 +593,6 @@ struct agg_qp {
 	u32 dqpn;
 	bool named;			/* by our own application (RTR done or under way) */
 	bool attached;			/* both lane QPs are known to both ends */
-	bool leader;
 	u8 peer_rnr_timer;
 	u64 peer_cookie;
 	u64 peer_lanes_ok;		/* its lanes that the peer's QP can use */
@@ -625,10 +621,17 @@ static inline bool agg_qp_ending(const struct agg_qp *qp)
 	return READ_ONCE(qp->flags) & (BIT(AGG_QPF_ERROR) | BIT(AGG_QPF_DISCARD));
 }
 
-static inline bool agg_opcode_takes_receive(u8 opcode)
+/* Where the state of both queues changes; process context. */
+static inline void agg_qp_lock_queues(struct agg_qp *qp)
 {
-	return opcode == IB_WR_SEND || opcode == IB_WR_SEND_WITH_IMM ||
-	       opcode == IB_WR_RDMA_WRITE_WITH_IMM;
+	spin_lock_irq(&qp->sq.lock);
+	spin_lock(&qp->rq.lock);
+}
+
+static inline void agg_qp_unlock_queues(struct agg_qp *qp)
+{
+	spin_unlock(&qp->rq.lock);
+	spin_unlock_irq(&qp->sq.lock);
 }
 
 static inline struct agg_pd *to_apd(struct ib_pd *p)
@@ -707,12 +710,12 @@ void agg_lqp_release(struct agg_lqp *lqp);
 void agg_lqp_destroy(struct agg_lqp *lqp);
 void agg_lane_fail_paths(struct agg_lane *lane, enum agg_cause cause);
 
-/* failover.c */
-struct agg_wire_attach;
+/* failover.c, tomb.c */
 void agg_fo_init(struct agg_qp *qp);
 void agg_fo_cancel(struct agg_qp *qp);
 void agg_fo_begin(struct agg_qp *qp, u32 epoch);
 void agg_fo_end(struct agg_qp *qp);
+void agg_tomb_add(struct agg_qp *qp);
 void agg_tombs_free(struct agg_dev *dev);
 u8 agg_tomb_rx(struct agg_dev *dev, const struct agg_wire_attach *req,
 	       struct agg_wire_attach *resp);
@@ -749,7 +752,7 @@ bool agg_sq_idle(const struct agg_qp *qp);
 bool agg_sq_has_work(struct agg_qp *qp);
 void agg_sq_quiet(struct agg_lqp *lqp);
 int agg_sq_resolve(struct agg_qp *qp, const struct agg_frozen *peer, struct agg_resolved *r);
-bool agg_sq_abandon(struct agg_qp *qp, enum ib_wc_status status);
+void agg_sq_abandon(struct agg_qp *qp, enum ib_wc_status status);
 void agg_rq_rewind(struct agg_qp *qp);
 void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc);
 int agg_sq_init(void);

@@ -199,11 +199,9 @@ static int agg_qp_set_peer(struct agg_qp *qp, const u8 *sgid, const u8 *dgid, u3
 
 static void agg_qp_install_lqp(struct agg_qp *qp, struct agg_lqp *lqp)
 {
-	spin_lock_irq(&qp->sq.lock);
-	spin_lock(&qp->rq.lock);
+	agg_qp_lock_queues(qp);
 	qp->lqp = lqp;
-	spin_unlock(&qp->rq.lock);
-	spin_unlock_irq(&qp->sq.lock);
+	agg_qp_unlock_queues(qp);
 }
 
 /**
@@ -234,13 +232,9 @@ void agg_qp_fill(struct agg_qp *qp, u8 kind, struct agg_wire_attach *m)
 		/* The leader need not try what we know to be dead. */
 		if (m->lanes_ok & ~qp->fo.avoid)
 			m->lanes_ok &= ~qp->fo.avoid;
-	}
-	if (f->state != AGG_FENCE_NONE && f->state != AGG_FENCE_LIVE && !qp->fo.untold) {
 		/* Rules 7 and 13. */
-		m->flags |= AGG_WIRE_ATTACH_FROZEN;
-		m->frozen_epoch = f->own.epoch;
-		m->frozen_psn = f->own.psn;
-		m->frozen_recvs = f->own.recvs;
+		if (!qp->fo.untold)
+			agg_wire_set_frozen(m, &f->own);
 	}
 	m->sqpn = qp->ibqp.qp_num;
 	m->dqpn = qp->dqpn;

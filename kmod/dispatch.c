@@ -288,7 +288,7 @@ static void agg_req_attach(struct agg_req *req, struct agg_dev *dev)
 		.dlane = AGG_WIRE_LANE_NONE,
 	};
 
-	/* failover.md rule 2: what was meant for another instance is not for us. */
+	/* failover.rst rule 2: what was meant for another instance is not for us. */
 	if (!m->instance_dst || m->instance_dst == dev->instance)
 		agg_attach_rx(dev, m, &resp);
 	agg_conn_reply(req->conn, m, req->id, &resp);

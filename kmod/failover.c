@@ -40,7 +40,6 @@ static const char * const agg_cause_names[] = {
 	[AGG_CAUSE_LANE_GONE]	= "lane removed",
 	[AGG_CAUSE_PEER]	= "peer",
 	[AGG_CAUSE_CONNECT]	= "not connected",
-	[AGG_CAUSE_MOVE]	= "move",
 };
 
 /**
@@ -113,6 +112,16 @@ void agg_qp_path_failed(struct agg_lqp *lqp, enum agg_cause cause)
 		return;
 	if (agg_fo_mark(qp, cause))
 		agg_fo_queue(qp, 0);
+}
+
+/* The path is there; unless its lane went down while the flag stood for what was. */
+static void agg_fo_alive(struct agg_qp *qp)
+{
+	clear_bit(AGG_QPF_PATH, &qp->flags);
+	/* The lane's state after the flag: one of us sees the other. */
+	smp_mb__after_atomic();
+	if (!agg_lane_usable(READ_ONCE(qp->lqp->lane->state)))
+		agg_qp_path_failed(qp->lqp, AGG_CAUSE_LANE_DOWN);
 }
 
 /**
@@ -188,12 +197,8 @@ static void agg_fo_over(struct agg_qp *qp, bool in_error)
 {
 	lockdep_assert_held(&qp->mutex);
 
-	qp->fo.fence.state = AGG_FENCE_OVER;
-	spin_lock_irq(&qp->sq.lock);
-	spin_lock(&qp->rq.lock);
-	qp->fo.over = true;
-	spin_unlock(&qp->rq.lock);
-	spin_unlock_irq(&qp->sq.lock);
+	/* The send engine reads it; agg_sq_has_work() takes its lock after this. */
+	WRITE_ONCE(qp->fo.fence.state, AGG_FENCE_OVER);
 	trace_agg_qp_failover(qp, "over", qp->fo.cause, 0);
 
 	if (in_error && qp->fo.cause == AGG_CAUSE_LANE_FAULT) {
@@ -202,107 +207,6 @@ static void agg_fo_over(struct agg_qp *qp, bool in_error)
 		agg_sq_abandon(qp, IB_WC_RETRY_EXC_ERR);
 		agg_qp_fail(qp);
 	}
-}
-
-/*
- * Tombstones (rule 19): what a QP that is gone had executed, for a peer whose
- * last acknowledgment was lost with the path.
- */
-
-#define AGG_TOMBS_MAX	1024
-/* Longer than any lane retries: 8 times 2^20 * 4.096 us, the greatest timeout by default. */
-#define AGG_TOMB_LIFE	(60 * HZ)
-
-struct agg_tomb {
-	struct list_head node;
-	u64 cookie, peer_cookie;
-	struct agg_frozen own;
-	unsigned long expires;
-};
-
-static void agg_tombs_trim(struct agg_dev *dev, bool all)
-{
-	struct agg_tomb *t, *next;
-
-	lockdep_assert_held(&dev->tombs_lock);
-	list_for_each_entry_safe(t, next, &dev->tombs, node) {
-		if (!all && dev->nr_tombs <= AGG_TOMBS_MAX && time_before(jiffies, t->expires))
-			break;
-		list_del(&t->node);
-		dev->nr_tombs--;
-		kfree(t);
-	}
-}
-
-static void agg_tomb_add(struct agg_qp *qp)
-{
-	struct agg_dev *dev = qp->dev;
-	struct agg_tomb *t;
-
-	if (qp->fo.untold)
-		return;
-	/* Without one the peer reports its last request as failed, perhaps wrongly. */
-	t = kmalloc(sizeof(*t), GFP_KERNEL | __GFP_NOWARN);
-	if (!t)
-		return;
-	t->cookie = qp->cookie;
-	t->peer_cookie = qp->peer_cookie;
-	t->own = qp->fo.fence.own;
-	t->expires = jiffies + AGG_TOMB_LIFE;
-	spin_lock(&dev->tombs_lock);
-	list_add_tail(&t->node, &dev->tombs);
-	dev->nr_tombs++;
-	agg_tombs_trim(dev, false);
-	spin_unlock(&dev->tombs_lock);
-}
-
-/**
- * agg_tombs_free() - forget all QPs that are gone
- * @dev: the device, going
- *
- * Context: process.
- */
-void agg_tombs_free(struct agg_dev *dev)
-{
-	spin_lock(&dev->tombs_lock);
-	agg_tombs_trim(dev, true);
-	spin_unlock(&dev->tombs_lock);
-}
-
-static void agg_put_frozen(struct agg_wire_attach *m, const struct agg_frozen *f)
-{
-	m->flags |= AGG_WIRE_ATTACH_FROZEN;
-	m->frozen_epoch = f->epoch;
-	m->frozen_psn = f->psn;
-	m->frozen_recvs = f->recvs;
-}
-
-/**
- * agg_tomb_rx() - answer a FENCE to a QP that is gone
- * @dev: the device
- * @req: the FENCE
- * @resp: the reply
- *
- * Context: process. Return: status of the reply.
- */
-u8 agg_tomb_rx(struct agg_dev *dev, const struct agg_wire_attach *req,
-	       struct agg_wire_attach *resp)
-{
-	u8 status = AGG_WIRE_GONE;
-	struct agg_tomb *t;
-
-	spin_lock(&dev->tombs_lock);
-	list_for_each_entry(t, &dev->tombs, node) {
-		if (t->cookie != req->cookie_dst || t->peer_cookie != req->cookie_src)
-			continue;
-		if (t->own.epoch == req->epoch) {
-			agg_put_frozen(resp, &t->own);
-			status = AGG_WIRE_IN_ERROR;
-		}
-		break;
-	}
-	spin_unlock(&dev->tombs_lock);
-	return status;
 }
 
 /*
@@ -545,11 +449,7 @@ static int agg_fo_connect(struct agg_qp *qp)
 	fo->last_us = min_t(u64, div_u64(ktime_get_ns() - fo->since, NSEC_PER_USEC), U32_MAX);
 	fo->max_us = max(fo->max_us, fo->last_us);
 	agg_count(qp->dev, FAILOVER);
-	clear_bit(AGG_QPF_PATH, &qp->flags);
-	/* It may have gone down before, when the flag was set for what was. */
-	smp_mb__after_atomic();
-	if (!agg_lane_usable(READ_ONCE(lqp->lane->state)))
-		agg_qp_path_failed(lqp, AGG_CAUSE_LANE_DOWN);
+	agg_fo_alive(qp);
 	wake_up_all(&qp->attach_wait);
 	agg_nl_qp_event(qp);
 	agg_rq_run(qp);
@@ -660,15 +560,14 @@ static int agg_fo_choose(struct agg_qp *qp)
 		return err;
 
 	agg_fence_offer(&fo->fence);
-	if (agg_qp_is_self(qp)) {
-		qp->lqp->peer_lane = qp->lqp->lane->id;
-		agg_qp_fill(qp, AGG_WIRE_OFFER, fo->offer);
-		agg_fence_attach(&fo->fence, fo->fence.epoch);
-		agg_qp_paired(qp, fo->offer);
-		return agg_fo_connect(qp);
-	}
 	agg_qp_fill(qp, AGG_WIRE_OFFER, fo->offer);
-	return 0;
+	if (!agg_qp_is_self(qp))
+		return 0;
+	/* Nobody to ask; and another lane may have the same rail. */
+	qp->lqp->peer_lane = qp->lqp->lane->id;
+	agg_fence_attach(&fo->fence, fo->fence.epoch);
+	agg_qp_paired(qp, fo->offer);
+	return agg_fo_connect(qp);
 }
 
 /* The follower has everything; it posts when it hears this, or a little later. */
@@ -753,11 +652,9 @@ static void agg_fo_unhold(struct agg_qp *qp)
 
 	if (!lqp || !lqp->hold)
 		return;
-	spin_lock_irq(&qp->sq.lock);
-	spin_lock(&qp->rq.lock);
+	agg_qp_lock_queues(qp);
 	lqp->hold = false;
-	spin_unlock(&qp->rq.lock);
-	spin_unlock_irq(&qp->sq.lock);
+	agg_qp_unlock_queues(qp);
 	agg_sq_run(qp);
 }
 
@@ -1010,11 +907,7 @@ void agg_fo_begin(struct agg_qp *qp, u32 epoch)
 
 	agg_fence_init(&qp->fo.fence, agg_qp_leads(qp), epoch);
 	/* What was noted while there was no pair yet, nobody has acted on. */
-	clear_bit(AGG_QPF_PATH, &qp->flags);
-	/* The lane's state after the flag: one of us sees the other. */
-	smp_mb__after_atomic();
-	if (!agg_lane_usable(READ_ONCE(qp->lqp->lane->state)))
-		agg_qp_path_failed(qp->lqp, AGG_CAUSE_LANE_DOWN);
+	agg_fo_alive(qp);
 }
 
 /**
@@ -1042,15 +935,8 @@ void agg_fo_end(struct agg_qp *qp)
 	kfree(fo->offer);
 	fo->offer = NULL;
 	memset(&fo->fence, 0, sizeof(fo->fence));
-	spin_lock_irq(&qp->sq.lock);
-	spin_lock(&qp->rq.lock);
-	fo->over = false;
-	spin_unlock(&qp->rq.lock);
-	spin_unlock_irq(&qp->sq.lock);
+	agg_fo_proven(qp);
 	fo->blame = 0;
-	fo->retry = 0;
-	fo->lost_since = 0;
-	fo->avoid = 0;
 	fo->untold = false;
 	clear_bit(AGG_QPF_PATH, &qp->flags);
 }

@@ -221,9 +221,9 @@ void agg_fence_attach(struct agg_fence *f, u32 epoch)
  *
  * Context: any. Return: the number, at least 1.
  */
-u32 agg_packets(u64 length, u32 mtu)
+u32 agg_packets(u32 length, u32 mtu)
 {
-	return length <= mtu ? 1 : (u32)((length - 1) / mtu) + 1;
+	return length <= mtu ? 1 : (length - 1) / mtu + 1;
 }
 
 /**

@@ -107,7 +107,7 @@ enum agg_fence_verdict agg_fence_offered(struct agg_fence *f, u32 epoch,
 void agg_fence_refuse(struct agg_fence *f, u32 epoch);
 void agg_fence_attach(struct agg_fence *f, u32 epoch);
 
-u32 agg_packets(u64 length, u32 mtu);
+u32 agg_packets(u32 length, u32 mtu);
 u32 agg_psn_expand(u32 known, u32 psn);
 enum agg_fate agg_fate_of(bool executed, bool returns_data, bool atomic);
 

@@ -189,11 +189,9 @@ static void agg_lqp_set_state(struct agg_lqp *lqp, enum ib_qp_state state)
 {
 	struct agg_qp *qp = lqp->qp;
 
-	spin_lock_irq(&qp->sq.lock);
-	spin_lock(&qp->rq.lock);
+	agg_qp_lock_queues(qp);
 	lqp->state = state;
-	spin_unlock(&qp->rq.lock);
-	spin_unlock_irq(&qp->sq.lock);
+	agg_qp_unlock_queues(qp);
 }
 
 static u8 agg_lqp_rnr_timer(const struct agg_qp *qp)
@@ -451,11 +449,9 @@ void agg_lqp_error(struct agg_lqp *lqp)
 	if (lqp->stopped)
 		return;
 
-	spin_lock_irq(&qp->sq.lock);
-	spin_lock(&qp->rq.lock);
+	agg_qp_lock_queues(qp);
 	lqp->stopped = true;
-	spin_unlock(&qp->rq.lock);
-	spin_unlock_irq(&qp->sq.lock);
+	agg_qp_unlock_queues(qp);
 
 	/*
 	 * Nothing was ever posted. A lane QP that could not go to RTR may not be
@@ -535,12 +531,10 @@ static void agg_lqp_unhome(struct agg_lqp *lqp)
 {
 	struct agg_qp *qp = lqp->qp;
 
-	spin_lock_irq(&qp->sq.lock);
-	spin_lock(&qp->rq.lock);
+	agg_qp_lock_queues(qp);
 	if (qp->lqp == lqp)
 		qp->lqp = NULL;
-	spin_unlock(&qp->rq.lock);
-	spin_unlock_irq(&qp->sq.lock);
+	agg_qp_unlock_queues(qp);
 
 	if (!lqp->retired)
 		agg_select_release(qp->dev, lqp->lane);

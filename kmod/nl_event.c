@@ -25,7 +25,7 @@ static_assert((int)RDMA_AGG_LANE_STATE_STORM == AGG_LANE_STORM);
 static_assert(RDMA_AGG_LANE_STATE_STORM + 1 == AGG_LANE_STATES);
 static_assert((int)RDMA_AGG_CAUSE_NONE == AGG_CAUSE_NONE);
 static_assert((int)RDMA_AGG_CAUSE_PEER == AGG_CAUSE_PEER);
-static_assert((int)RDMA_AGG_CAUSE_MOVE == AGG_CAUSE_MOVE);
+static_assert((int)RDMA_AGG_CAUSE_CONNECT == AGG_CAUSE_CONNECT);
 
 /* Taken to send a notice; written to stop notices when the family goes. */
 static DECLARE_RWSEM(agg_nl_sem);

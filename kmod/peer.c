@@ -852,7 +852,7 @@ unsigned int agg_peer_lanes(struct agg_peer *peer, struct agg_wire_lane *out, un
  * @timeout_ms: how long to wait, in milliseconds
  *
  * The request may have been executed whatever is returned; repeat it as
- * failover.md rule 14 says.
+ * failover.rst rule 14 says.
  *
  * Context: process, sleeps; killable.
  * Return: 0 and @resp, whose status tells what the peer says; -ENOTCONN if

@@ -21,6 +21,7 @@
 #include "agg.h"
 #include "session.h"
 #include "trace.h"
+#include "wqe.h"
 
 #define AGG_QPN_MIN	0x11
 #define AGG_QPN_MAX	0xfffffe	/* 0xffffff is multicast */
@@ -209,11 +210,9 @@ static void agg_qp_set_state(struct agg_qp *qp, enum ib_qp_state state, unsigned
 
 	lockdep_assert_held(&qp->mutex);
 
-	spin_lock_irq(&qp->sq.lock);
-	spin_lock(&qp->rq.lock);
+	agg_qp_lock_queues(qp);
 	WRITE_ONCE(qp->state, state);
-	spin_unlock(&qp->rq.lock);
-	spin_unlock_irq(&qp->sq.lock);
+	agg_qp_unlock_queues(qp);
 
 	if (from != state) {
 		trace_agg_qp_state(qp, from, state, caller);

@@ -21,6 +21,15 @@ int agg_session_dev_rebind(struct agg_dev *dev);
 int agg_session_set_psk(struct agg_dev *dev, const void *key, size_t len);
 bool agg_session_has_psk(struct agg_dev *dev);
 
+/* What @f says goes with @m. */
+static inline void agg_wire_set_frozen(struct agg_wire_attach *m, const struct agg_frozen *f)
+{
+	m->flags |= AGG_WIRE_ATTACH_FROZEN;
+	m->frozen_epoch = f->epoch;
+	m->frozen_psn = f->psn;
+	m->frozen_recvs = f->recvs;
+}
+
 struct agg_peer *agg_peer_get(struct agg_dev *dev, const union ib_gid *sgid,
 			      const union ib_gid *dgid);
 void agg_peer_put(struct agg_peer *peer);

@@ -605,11 +605,10 @@ static void agg_sq_skip_done(struct agg_qp *qp)
 }
 
 /*
- * There is no path, and there will be none. The first request gets the error of
- * a NIC whose retries ran out, the others are flushed in ERR. False if there is
- * no request, and so nobody to tell.
+ * There is no path, and there will be none. The first request gets an error, the
+ * others are flushed in ERR. False if there is no request, and so nobody to tell.
  */
-static bool agg_sq_give_up_with(struct agg_qp *qp, enum ib_wc_status status)
+static bool agg_sq_give_up(struct agg_qp *qp, enum ib_wc_status status)
 {
 	struct agg_sq *sq = &qp->sq;
 
@@ -633,28 +632,20 @@ static bool agg_sq_give_up_with(struct agg_qp *qp, enum ib_wc_status status)
 	return true;
 }
 
-static bool agg_sq_give_up(struct agg_qp *qp)
-{
-	return agg_sq_give_up_with(qp, IB_WC_RETRY_EXC_ERR);
-}
-
 /**
- * agg_sq_abandon() - report the first request as failed, if there is one
+ * agg_sq_abandon() - report the first request, if there is one, as failed
  * @qp: a QP without a path; its lane QP is quiet
  * @status: of the error
  *
  * The caller moves the QP to ERR, which flushes the others.
  *
- * Context: process. Return: false: there was no request.
+ * Context: process.
  */
-bool agg_sq_abandon(struct agg_qp *qp, enum ib_wc_status status)
+void agg_sq_abandon(struct agg_qp *qp, enum ib_wc_status status)
 {
-	bool had;
-
 	spin_lock_irq(&qp->sq.lock);
-	had = agg_sq_give_up_with(qp, status);
+	agg_sq_give_up(qp, status);
 	spin_unlock_irq(&qp->sq.lock);
-	return had;
 }
 
 /**
@@ -828,12 +819,15 @@ static bool agg_sq_batch(struct agg_qp *qp)
 
 	lockdep_assert_held(&sq->lock);
 
-	if (unlikely(qp->fo.over) && qp->state == IB_QPS_RTS && !agg_qp_ending(qp)) {
-		if (agg_sq_give_up(qp))
+	if (unlikely(!lqp)) {
+		/* The peer is gone: as on a NIC, who sends learns of it. */
+		if (READ_ONCE(qp->fo.fence.state) == AGG_FENCE_OVER &&
+		    qp->state == IB_QPS_RTS && !agg_qp_ending(qp) &&
+		    agg_sq_give_up(qp, IB_WC_RETRY_EXC_ERR))
 			agg_qp_fail(qp);
 		return false;
 	}
-	if (!lqp || lqp->stopped || lqp->hold ||
+	if (lqp->stopped || lqp->hold ||
 	    (READ_ONCE(qp->flags) & (BIT(AGG_QPF_ERROR) | BIT(AGG_QPF_PATH))))
 		return false;
 
@@ -880,7 +874,10 @@ static bool agg_sq_batch(struct agg_qp *qp)
 			while (n && bad && &s->work[n - 1].wr != bad)
 				n--;
 			n = n && bad ? n - 1 : 0;
-			/* The rest was not taken; unsignalled, if what went is behind a gap. */
+			/*
+			 * What it took may have nobody behind it that is
+			 * signalled: the peer will say what became of it.
+			 */
 			agg_sq_unissue(sq, at[n], psn[n]);
 			lqp->sq_unresolved = true;
 			sq->fault_status = IB_WC_GENERAL_ERR;

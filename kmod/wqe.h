@@ -56,10 +56,18 @@ static inline bool agg_opcode_reads(u32 opcode)
 	       opcode == IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+/* ... that a second execution would change? */
 static inline bool agg_opcode_atomic(u32 opcode)
 {
 	return opcode == IB_UVERBS_WR_ATOMIC_CMP_AND_SWP ||
 	       opcode == IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* Does it meet a receive of the peer? */
+static inline bool agg_opcode_takes_receive(u32 opcode)
+{
+	return opcode == IB_UVERBS_WR_SEND || opcode == IB_UVERBS_WR_SEND_WITH_IMM ||
+	       opcode == IB_UVERBS_WR_RDMA_WRITE_WITH_IMM;
 }
 
 enum agg_wqe_verdict agg_wqe_get_send(const struct rxe_send_wqe *elem,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,6 +54,19 @@ void fuzz_options(int argc, char **argv, struct fuzz_opts *o)
 		die("what is %s?", argv[optind]);
 	printf("# seed %llu\n", (unsigned long long)o->seed);
 	fflush(stdout);
+}
+
+void fuzz_begin(const char *name, int argc, char **argv, struct fuzz_opts *o, size_t lock)
+{
+	struct rlimit limit = { lock, lock };
+
+	progname = name;
+	fuzz_options(argc, argv, o);
+	if (!o->dev || !o->gid)
+		die("usage: %s --dev DEVICE --gid INDEX [--seed N] [--seconds N]", name);
+	if (!geteuid())
+		die("not as root: it must not need any privilege");
+	setrlimit(RLIMIT_MEMLOCK, &limit);
 }
 
 void *fuzz_shared(size_t size)

@@ -20,6 +20,12 @@ struct fuzz_opts {
 /* --seed N --seconds N --user --dev DEVICE --gid INDEX --spec FILE; prints the seed */
 void fuzz_options(int argc, char **argv, struct fuzz_opts *o);
 
+/*
+ * As fuzz_options(), for a program that opens a device and needs no privileges:
+ * a device must be named, it must not be root, and may lock @lock bytes.
+ */
+void fuzz_begin(const char *name, int argc, char **argv, struct fuzz_opts *o, size_t lock);
+
 /* Memory shared with all children, zeroed. */
 void *fuzz_shared(size_t size);
 

@@ -544,20 +544,13 @@ static void untouched(const uint8_t *mem, uint64_t key, const char *what)
 
 int main(int argc, char **argv)
 {
-	struct rlimit lock = { 64 << 20, 64 << 20 };
 	uint8_t *mem;
 	struct rdev d;
 	struct rmr mr;
 	uint64_t end;
 	int i;
 
-	progname = "fuzz_ring";
-	fuzz_options(argc, argv, &opts);
-	if (!opts.dev || !opts.gid)
-		die("usage: fuzz_ring --dev DEVICE --gid INDEX [--seed N] [--seconds N]");
-	if (!geteuid())
-		die("not as root: it must not need any privilege");
-	setrlimit(RLIMIT_MEMLOCK, &lock);
+	fuzz_begin("fuzz_ring", argc, argv, &opts, 64 << 20);
 	stats = fuzz_shared(sizeof(*stats));
 	for (i = 0; i < AREAS; i++)
 		area[i] = fuzz_shared(MEM_LEN);

@@ -761,18 +761,11 @@ static bool must_have(const char *what, uint64_t n)
 
 int main(int argc, char **argv)
 {
-	struct rlimit lock = { 16 << 20, 16 << 20 };
 	uint64_t end, write_ok = 0, write_bad = 0;
 	bool good = true;
 	unsigned int i;
 
-	progname = "fuzz_uverbs";
-	fuzz_options(argc, argv, &opts);
-	if (!opts.dev || !opts.gid)
-		die("usage: fuzz_uverbs --dev DEVICE --gid INDEX [--seed N] [--seconds N]");
-	if (!geteuid())
-		die("not as root: it must not need any privilege");
-	setrlimit(RLIMIT_MEMLOCK, &lock);
+	fuzz_begin("fuzz_uverbs", argc, argv, &opts, 16 << 20);
 	stats = fuzz_shared(sizeof(*stats));
 	g.mem = fuzz_shared(MEM_LEN);
 	g.gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -157,6 +157,11 @@ bail() {
 	exit 1
 }
 
+# A test with a function of its own by one of these names would pass whatever
+# happens.
+ktap_functions=(pass fail skip ok refuses is bail wait_for pair)
+ktap_bodies=
+
 test_begin() {
 	echo "KTAP version 1"
 	dmesg_mark
@@ -168,6 +173,10 @@ test_end() {
 	local rc=$?
 	trap - EXIT
 	stop_all_b
+	if [[ $(declare -f "${ktap_functions[@]}") != "$ktap_bodies" ]]; then
+		echo "Bail out! the test redefines one of ${ktap_functions[*]}"
+		exit 1
+	fi
 	[[ $rc -eq 0 || $ktap_failed -gt 0 ]] || fail "test script ended early" "exit code $rc"
 	ok "no complaint of the kernel on guest a" check_dmesg
 	[[ $AGG_GUESTS -eq 1 ]] || ok "no complaint of the kernel on guest b" b_lib check_dmesg
@@ -605,3 +614,5 @@ agg_cleanup_here() {
 	ip addr flush dev mgmt0
 }
 agg_cleanup() { both agg_cleanup_here; }
+
+ktap_bodies=$(declare -f "${ktap_functions[@]}")

@@ -5,12 +5,12 @@
  *
  *	wire_test --corpus DIR	writes the seeds of the fuzz target
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "corpus.h"
 #include "tap.h"
 #include "wire.c"
 
@@ -636,8 +636,6 @@ TEST(reassembly)
 
 /* ---- The fuzz target, a little ---- */
 
-static char corpus_dir[4096];
-
 static size_t seed(int i, u8 *p)
 {
 	struct agg_wire_key_gone gone;
@@ -766,41 +764,14 @@ TEST(fuzz_seeds)
 
 TEST(fuzz_corpus)
 {
-	char path[4400];
-	struct dirent *d;
-	int files = 0;
-	size_t len;
-	FILE *f;
-	DIR *dir = opendir(corpus_dir);
-
-	CHECK(dir, "%s", corpus_dir);
-	while (dir && (d = readdir(dir))) {
-		if (d->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", corpus_dir, d->d_name);
-		f = fopen(path, "rb");
-		CHECK(f, "%s", path);
-		if (!f)
-			continue;
-		len = fread(buf, 1, sizeof(buf), f);
-		fclose(f);
-		fuzz_one_input(buf, len);
-		files++;
-	}
-	if (dir)
-		closedir(dir);
-	CHECK(files >= 12, "%d files", files);
+	corpus_run("wire", fuzz_one_input, 12);
 }
 
 int main(int argc, char **argv)
 {
-	const char *slash = strrchr(__FILE__, '/');
-
 	if (argc == 3 && !strcmp(argv[1], "--corpus"))
 		return write_corpus(argv[2]);
 
-	snprintf(corpus_dir, sizeof(corpus_dir), "%.*scorpus/wire",
-		 slash ? (int)(slash + 1 - __FILE__) : 0, __FILE__);
 	RUN(empty);
 	RUN(layout);
 	RUN(hello);

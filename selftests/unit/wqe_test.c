@@ -5,10 +5,10 @@
  *
  *	wqe_test --corpus DIR	writes the seeds of the fuzz target
  */
-#include <dirent.h>
 #include <stddef.h>
 
 #include "fuzz_wqe.c"
+#include "corpus.h"
 #include "tap.h"
 
 static const u32 opcodes[] = {
@@ -175,8 +175,6 @@ TEST(receive_is_cut)
 
 enum { SEEDS = 24, SEED_LEN = sizeof(struct fuzz_wqe_head) + sizeof(struct rxe_send_wqe) + 512 };
 
-static char corpus_dir[4096];
-
 static size_t seed(int i, u8 *p)
 {
 	struct fuzz_wqe_head head = { .max_sge = 4, .max_inline = 64, .atomics = 1 };
@@ -285,42 +283,14 @@ TEST(fuzz_seeds)
 
 TEST(fuzz_corpus)
 {
-	static u8 buf[1 << 16];
-	char path[4400];
-	struct dirent *d;
-	int files = 0;
-	size_t len;
-	FILE *f;
-	DIR *dir = opendir(corpus_dir);
-
-	CHECK(dir, "%s", corpus_dir);
-	while (dir && (d = readdir(dir))) {
-		if (d->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", corpus_dir, d->d_name);
-		f = fopen(path, "rb");
-		CHECK(f, "%s", path);
-		if (!f)
-			continue;
-		len = fread(buf, 1, sizeof(buf), f);
-		fclose(f);
-		fuzz_wqe_input(buf, len);
-		files++;
-	}
-	if (dir)
-		closedir(dir);
-	CHECK(files >= SEEDS, "%d files", files);
+	corpus_run("wqe", fuzz_wqe_input, SEEDS);
 }
 
 int main(int argc, char **argv)
 {
-	const char *slash = strrchr(__FILE__, '/');
-
 	if (argc == 3 && !strcmp(argv[1], "--corpus"))
 		return write_corpus(argv[2]);
 
-	snprintf(corpus_dir, sizeof(corpus_dir), "%.*scorpus/wqe",
-		 slash ? (int)(slash + 1 - __FILE__) : 0, __FILE__);
 	RUN(opcodes);
 	RUN(flags);
 	RUN(sges_without_the_empty);

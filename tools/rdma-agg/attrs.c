@@ -20,7 +20,7 @@ NAMES(lane_state, 0, "down", "probe", "up", "congested", "paused", "storm");
 NAMES(port_state, 1, "down", "init", "armed", "active", "active-defer");
 NAMES(qp_type, 1, "gsi", "rc", "uc", "ud");
 NAMES(qp_state, 0, "reset", "init", "rtr", "rts", "sqd", "sqe", "err");
-NAMES(cause, 0, "none", "retry", "lane-fault", "lane-down", "lane-gone", "peer", "connect", "move");
+NAMES(cause, 0, "none", "retry", "lane-fault", "lane-down", "lane-gone", "peer", "connect");
 NAMES(peer_state, 0, "down", "up");
 NAMES(event, 0, "new", "del", "change");
 NAMES(direction, 0, "tx", "rx");
@@ -123,7 +123,6 @@ static const struct attr qp_attrs[RDMA_AGG_A_QP_MAX + 1] = {
 	[RDMA_AGG_A_QP_PEER_GID]	= A("peer-gid", GID),
 	[RDMA_AGG_A_QP_PEER_QPN]	= A("peer-qpn", U32),
 	[RDMA_AGG_A_QP_ATTACHED]	= A("attached", U8),
-	[RDMA_AGG_A_QP_ERROR]		= A("error", U32),
 	[RDMA_AGG_A_QP_FLOW_HASH]	= A("flow-hash", HEX32),
 	[RDMA_AGG_A_QP_LANE_ID]		= A("lane-id", U32),
 	[RDMA_AGG_A_QP_IBDEV_NAME]	= A("ibdev-name", STRING),

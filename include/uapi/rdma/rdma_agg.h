@@ -78,7 +78,6 @@ enum rdma_agg_qp_state {
  * @RDMA_AGG_CAUSE_LANE_GONE: The lane was removed.
  * @RDMA_AGG_CAUSE_PEER: The peer noticed.
  * @RDMA_AGG_CAUSE_CONNECT: The new lane QP could not be connected.
- * @RDMA_AGG_CAUSE_MOVE: To a better lane.
  */
 enum rdma_agg_cause {
 	RDMA_AGG_CAUSE_NONE,
@@ -88,7 +87,6 @@ enum rdma_agg_cause {
 	RDMA_AGG_CAUSE_LANE_GONE,
 	RDMA_AGG_CAUSE_PEER,
 	RDMA_AGG_CAUSE_CONNECT,
-	RDMA_AGG_CAUSE_MOVE,
 };
 
 enum rdma_agg_peer_state {
@@ -199,7 +197,6 @@ enum {
 	RDMA_AGG_A_QP_PEER_GID,
 	RDMA_AGG_A_QP_PEER_QPN,
 	RDMA_AGG_A_QP_ATTACHED,
-	RDMA_AGG_A_QP_ERROR,
 	RDMA_AGG_A_QP_FLOW_HASH,
 	RDMA_AGG_A_QP_LANE_ID,
 	RDMA_AGG_A_QP_IBDEV_NAME,
