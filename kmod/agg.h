@@ -9,8 +9,9 @@
  *   dev->lanes_lock      mutex   lane table writers, parameters
  *   qp->modify_lock      mutex   one modify_qp of the application at a time
  *   qp->mutex            mutex   QP state changes, attach, lane QP lifetime
+ *   mr->join_lock        mutex   a lane that joins registers the memory
  *   dev->objs_sem        rwsem   lane objects of PDs and MRs: read = make or
- *                                unmake one's own, write = a lane goes
+ *                                unmake one's own, write = a lane comes or goes
  *   peer locks           see session.c; never held while a verb of a lane runs
  *   agg_devs_lock        mutex   list of agg devices; taken under rtnl, so
  *                                nothing that takes rtnl may run inside
@@ -18,8 +19,9 @@
  *   ring->trap_lock      mutex   mapping state of a ring, arming of its trap
  *   i_mmap_rwsem (core mm)
  *   lane->qps_lock       spin    lane QPs of one lane
- *   dev->pds_lock, dev->select_lock, dev->rings_lock, dev->tombs_lock
- *                        spin, leaves
+ *   lane->probe.lock     spin    paths of one lane, posting probes; a leaf
+ *   dev->pds_lock, dev->select_lock, dev->rings_lock, dev->tombs_lock,
+ *   dev->stats_lock      spin, leaves
  *   qp->sq.lock          spin    send engine of one QP
  *   qp->rq.lock          spin    receive forwarding of one QP; inside sq.lock
  *                                only where a state of both changes
@@ -41,6 +43,9 @@
  *             .remove waits until nothing of the lane's ib_device is in use.
  *   agg_lqp   on its lane's list from creation to destruction, under the
  *             mutex of its QP; qp->lqp, or on qp->fo.old once it is quiet.
+ *   agg_probe_path   on its lane's list; counts the lane QPs on it; freed by the
+ *             lane's tick a minute after its last use, or with the lane, which
+ *             has no lane QPs then (agg_probe_free()).
  *   agg_qp    the verbs object plus a refcount for everything asynchronous;
  *             destroy_qp waits for it.
  *   agg_ring  kref: the object that owns it and each VMA that maps it.
@@ -71,6 +76,7 @@
 #include "fence.h"
 #include "hash.h"
 #include "lane_state.h"
+#include "probe.h"
 
 /* Of the soft-RoCE user ABI; the kernel has it only in its own rxe.h. */
 #define AGG_UVERBS_ABI_VERSION	2
@@ -104,6 +110,9 @@ struct netlink_ext_ack;
  * @ack_timeout_max: upper bound of a lane QP's ack timeout (4.096 us * 2^n)
  * @load_bound: most flows on a lane, in percent of its fair share (>= 100)
  * @failover_timeout_ms: how long requests wait for a path when there is none
+ * @updelay_ms: how long a port must be active before the lane is used
+ * @probe_interval_ms: between two probes of a path that is used; 0 = no probes
+ * @probe_lost: so many probes in a row without an answer are the end of a path
  *
  * Written under dev->lanes_lock, read with READ_ONCE().
  */
@@ -118,6 +127,9 @@ struct agg_params {
 	u8 ack_timeout_max;
 	u32 load_bound;
 	u32 failover_timeout_ms;
+	u32 updelay_ms;
+	u32 probe_interval_ms;
+	u32 probe_lost;
 };
 
 /*
@@ -157,10 +169,12 @@ enum agg_counter {
 	AGG_CNT_QP_FATAL,	/* QPs moved to the error state by a lane or by us */
 	AGG_CNT_RNR_EXCEEDED,	/* SENDs failed because no receive was posted in time */
 	AGG_CNT_FAILOVER,	/* path changes after a failure */
+	AGG_CNT_MOVE,		/* path changes to a better one */
 	AGG_CNT_FAILOVER_LOST,	/* QPs that failed because no path could be had */
 	AGG_CNT_REPLAYED,	/* requests sent again on another path */
 	AGG_CNT_RESOLVED,	/* requests that were executed, as the peer's fence showed */
 	AGG_CNT_ATOMIC_LOST,	/* QPs that failed because of an atomic's lost result */
+	AGG_CNT_PATH_LOST,	/* paths that did not answer probes */
 	AGG_CNT_NR
 };
 
@@ -193,6 +207,16 @@ struct agg_lcq {
 };
 
 /*
+ * What the administrator wants of a lane; the values are uapi (enum
+ * rdma_agg_lane_admin).
+ */
+enum agg_lane_admin {
+	AGG_LANE_ADMIN_UP,
+	AGG_LANE_ADMIN_DRAIN,	/* flows leave it, and none comes */
+	AGG_LANE_ADMIN_DOWN,	/* as without carrier */
+};
+
+/*
  * struct agg_lane - one underlying ib_device + port
  * @ref: the table and each lane QP hold one
  * @dead: set once, under dev->lanes_lock, before the lane leaves the table
@@ -204,6 +228,7 @@ struct agg_lane {
 	struct agg_dev *dev;
 	u8 id;			/* index in dev->lanes, told to peers */
 	u8 rail;
+	u8 admin;		/* enum agg_lane_admin; written under dev->lanes_lock */
 	u8 nr_tx, nr_rx;
 	u32 port;
 	u32 weight;		/* Mbit/s unless set by the administrator */
@@ -219,6 +244,8 @@ struct agg_lane {
 	struct agg_lcq *tx, *rx;
 	struct ib_event_handler event_handler;
 	struct work_struct event_work;
+	struct work_struct join_work;	/* takes PDs and MRs that were there before (mr.c) */
+	struct agg_probe probe;
 	u32 speed;		/* Mbit/s */
 	u32 max_msg_sz;
 	enum ib_mtu mtu;
@@ -226,6 +253,7 @@ struct agg_lane {
 	u8 nr_gids;
 	spinlock_t gid_lock;	/* @gid, @nr_gids; process context only */
 	u32 home_flows;
+	wait_queue_head_t drained;	/* @home_flows has become 0 */
 	spinlock_t qps_lock;	/* @qps, @nr_qps */
 	struct list_head qps;
 	u32 nr_qps;
@@ -240,12 +268,14 @@ int agg_lane_add(struct agg_dev *dev, const char *ibdev_name, u32 port, int rail
 int agg_lane_del(struct agg_dev *dev, const char *ibdev_name, u32 port,
 		 struct netlink_ext_ack *extack);
 int agg_lane_set(struct agg_dev *dev, const char *ibdev_name, u32 port, const int *rail,
-		 const u32 *weight, struct netlink_ext_ack *extack);
+		 const u32 *weight, const u32 *admin, struct netlink_ext_ack *extack);
+bool agg_lane_open(const struct agg_lane *lane);
 void agg_lanes_destroy(struct agg_dev *dev);
 void agg_lane_put(struct agg_lane *lane);
 struct agg_lane *agg_lane_get(struct agg_dev *dev, u8 id);
 unsigned int agg_lane_gids(struct agg_lane *lane, union ib_gid *gid);
 int agg_gid_class(const u8 *gid);
+void agg_lane_add_stats(const struct agg_lane *lane, struct agg_lane_stats *sum);
 void agg_lane_read_stats(const struct agg_lane *lane, struct agg_lane_stats *sum);
 int agg_lanes_init(void);
 void agg_lanes_exit(void);
@@ -271,11 +301,17 @@ struct agg_dev {
 
 	struct mutex lanes_lock;	/* writers of @lanes, @params, @attr */
 	struct agg_lane __rcu *lanes[AGG_MAX_LANES];
+	spinlock_t stats_lock;		/* @leaving, @gone; lanes leave @lanes under it */
+	struct agg_lane *leaving;	/* out of @lanes, and still counting */
+	struct agg_lane_stats gone;	/* what the lanes that left have counted */
 	u32 nr_lanes;
 	bool closing;			/* no lane joins any more */
 	struct ib_device_attr attr;	/* what is announced; set by the first lane */
 	u32 max_msg_sz;
 	u32 lanes_epoch;		/* grows with each change a peer must learn */
+	atomic_t reach_seq;		/* grows when a lane, here or there, becomes usable */
+	struct delayed_work move_work;	/* looks for QPs that should move */
+	atomic_t nr_moving;
 
 	spinlock_t select_lock;		/* lane->home_flows, @rr_next */
 	const struct agg_policy __rcu *policy;
@@ -296,6 +332,7 @@ struct agg_dev {
 	u32 nr_tombs;
 
 	struct rw_semaphore objs_sem;
+	struct srcu_struct objs_srcu;	/* memory is being registered (mr.c) */
 	spinlock_t pds_lock;		/* @pds, agg_pd.mrs */
 	struct list_head pds;
 
@@ -395,15 +432,21 @@ struct agg_ucontext {
 };
 
 /*
- * A PD has one lane PD on each lane that existed when it was allocated;
- * MRs of it are registered on exactly those lanes, and its QPs use no other.
+ * @mrs: agg_mr.node, under dev->pds_lock; each is on all of @lanes
+ * @lane_pd: one of each lane; see mr.c
+ * @lanes: bit per lane id: its QPs may use it
+ * @refused: some MR could not be registered on it
+ * @ref: its own, and one of each lane that joins and works on it
  */
 struct agg_pd {
 	struct ib_pd ibpd;
 	struct list_head node;		/* dev->pds, under dev->pds_lock */
-	struct list_head mrs;		/* agg_mr.node, under dev->pds_lock */
-	struct ib_pd *lane_pd[AGG_MAX_LANES];	/* under dev->objs_sem */
-	unsigned long lanes;		/* bit per lane id; bits only go away */
+	struct list_head mrs;
+	struct ib_pd *lane_pd[AGG_MAX_LANES];
+	unsigned long lanes;
+	unsigned long refused;
+	refcount_t ref;
+	struct completion released;	/* @ref is 0 */
 };
 
 struct agg_mr {
@@ -413,7 +456,11 @@ struct agg_mr {
 	u32 key;			/* lkey and rkey */
 	int access;
 	u64 start, iova, length;
-	struct ib_mr *lane_mr[AGG_MAX_LANES];	/* under dev->objs_sem */
+	struct mm_struct *mm;		/* where @start is; held by mmgrab() */
+	refcount_t ref;
+	struct mutex join_lock;		/* @gone; one lane at a time is added */
+	bool gone;
+	struct ib_mr *lane_mr[AGG_MAX_LANES];	/* see mr.c */
 	unsigned long lanes;		/* lanes whose keys are valid */
 	/* read under RCU by translation */
 	u32 lane_lkey[AGG_MAX_LANES];
@@ -503,6 +550,8 @@ struct agg_lqp {
 	u32 psn;			/* our random start PSN */
 	u32 peer_qpn, peer_psn;
 	u32 peer_poison;		/* a key the peer's lane never accepts */
+	u32 probe_qpn, probe_qkey;	/* where the peer's lane hears probes */
+	struct agg_probe_path *path;	/* or NULL: it is not probed */
 	u8 peer_lane;
 	union ib_gid gid, peer_gid;	/* addresses of the two lanes */
 	enum ib_mtu mtu;		/* what both lanes can do */
@@ -527,6 +576,8 @@ enum agg_cause {
 	AGG_CAUSE_LANE_GONE,	/* the lane was removed */
 	AGG_CAUSE_PEER,		/* the peer noticed */
 	AGG_CAUSE_CONNECT,	/* the new lane QP could not be connected */
+	AGG_CAUSE_MOVE,		/* it was well, but there is a better one */
+	AGG_CAUSE_PROBE,	/* probes were not answered */
 };
 
 /* What the requests of a failed path came to. */
@@ -558,6 +609,16 @@ struct agg_failover {
 	u32 last_us, max_us;
 	u64 replayed, resolved;
 	u8 last_cause;
+	/* move.c */
+	bool moving;			/* leader: requests are held back for it */
+	bool move_asked;		/* the attempt has been told, and not refused */
+	u32 move_attempt;
+	u32 moves;
+	unsigned int move_pause;	/* ms, after the last attempt that failed */
+	unsigned long move_since;	/* jiffies */
+	unsigned long move_after;	/* jiffies; not before */
+	bool move_futile;		/* it led back to where it was, again and again; ... */
+	int move_seq;			/* ... dev->reach_seq then */
 };
 
 /* Work request ids on a lane: 32 bits of slot, or this. */
@@ -569,6 +630,7 @@ enum {
 	AGG_QPF_DISCARD,	/* going to RESET or away: completions are dropped */
 	AGG_QPF_RNR_WATCH,	/* rnr_retry is finite */
 	AGG_QPF_PATH,		/* the path has failed; the engines stop at once */
+	AGG_QPF_MOVE_WAIT,	/* a move waits until nothing is under way */
 };
 
 struct agg_qp {
@@ -602,6 +664,7 @@ struct agg_qp {
 	struct agg_lqp *lqp;		/* home path; written under mutex + both locks */
 	struct agg_failover fo;
 	u32 flow_hash;
+	int node;			/* NUMA node of who created it */
 
 	struct agg_sq sq;
 	struct agg_rq rq;
@@ -681,6 +744,7 @@ int agg_mr_lkey(struct agg_pd *pd, u8 lane, u32 lkey, u32 *lane_lkey);
 struct agg_wire_key;
 void agg_mr_describe(struct agg_dev *dev, u32 rkey, struct agg_wire_key *out);
 void agg_pd_lane_gone(struct agg_dev *dev, struct agg_lane *lane);
+void agg_pd_join_work(struct work_struct *work);
 
 bool agg_cq_post(struct agg_cq *cq, const struct ib_uverbs_wc *wc, bool solicited);
 
@@ -699,6 +763,8 @@ void agg_qp_sqd_done(struct agg_qp *qp);
 void agg_lane_drop_qps(struct agg_lane *lane);
 
 /* lqp.c */
+int agg_lane_av(struct agg_lane *lane, const union ib_gid *gid, const union ib_gid *peer_gid,
+		struct rdma_ah_attr *av);
 struct agg_lqp *agg_lqp_create(struct agg_qp *qp, struct agg_lane *lane, u32 queue);
 int agg_lqp_rtr(struct agg_lqp *lqp);
 int agg_lqp_update(struct agg_lqp *lqp, int mask);
@@ -723,6 +789,10 @@ bool agg_fo_failing(const struct agg_qp *qp);
 void agg_fo_not_connected(struct agg_qp *qp);
 void agg_fo_lose_lane(struct agg_qp *qp, struct agg_lane *lane);
 void agg_fo_kick_all(struct agg_dev *dev);
+void agg_move_kick(struct agg_dev *dev);
+void agg_move_init(struct agg_dev *dev);
+u8 agg_move_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
+	       struct agg_wire_attach *resp);
 int agg_fo_offered(struct agg_qp *qp, const struct agg_wire_attach *req);
 u8 agg_fence_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
 		struct agg_wire_attach *resp);
@@ -735,6 +805,9 @@ void agg_qp_fill(struct agg_qp *qp, u8 kind, struct agg_wire_attach *m);
 int agg_qp_lead_create(struct agg_qp *qp, struct agg_peer *peer, unsigned long *tried);
 int agg_qp_follow_create(struct agg_qp *qp, const struct agg_wire_attach *req);
 void agg_qp_paired(struct agg_qp *qp, const struct agg_wire_attach *m);
+unsigned long agg_pd_usable_lanes(struct agg_pd *pd);
+unsigned long agg_qp_eligible(struct agg_qp *qp, unsigned long lanes);
+struct agg_flow agg_qp_flow(const struct agg_qp *qp);
 bool agg_qp_is_self(const struct agg_qp *qp);
 bool agg_qp_leads(const struct agg_qp *qp);
 int agg_qp_attach(struct agg_qp *qp, const union ib_gid *sgid, const union ib_gid *dgid, u32 dqpn);
@@ -800,6 +873,7 @@ const struct agg_policy *agg_policy_find(u32 id);	/* static objects, never freed
 const struct agg_policy *agg_policy_default(void);
 int agg_select_lane(struct agg_dev *dev, const struct agg_flow *flow, unsigned long eligible,
 		    int node, struct agg_lane **lane, u32 *queue);
+bool agg_select_better(const struct agg_qp *qp, unsigned long eligible);
 void agg_select_account(struct agg_dev *dev, struct agg_lane *lane);
 void agg_select_release(struct agg_dev *dev, struct agg_lane *lane);
 

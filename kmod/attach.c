@@ -100,9 +100,17 @@ static bool agg_lane_gid_for(struct agg_lane *lane, const u8 *peer, union ib_gid
 	return false;
 }
 
-/* A pair of addresses for a path between @lane and the peer's lane. */
-static bool agg_path_gids(struct agg_lane *lane, const struct agg_wire_lane *peer,
-			  union ib_gid *gid, union ib_gid *peer_gid)
+/**
+ * agg_path_gids() - a pair of addresses for a path
+ * @lane: our lane
+ * @peer: the peer's lane
+ * @gid: filled with the address of our lane
+ * @peer_gid: filled with the address of the peer's
+ *
+ * Context: process. Return: whether they have addresses of the same kind.
+ */
+bool agg_path_gids(struct agg_lane *lane, const struct agg_wire_lane *peer, union ib_gid *gid,
+		   union ib_gid *peer_gid)
 {
 	int i;
 
@@ -115,8 +123,13 @@ static bool agg_path_gids(struct agg_lane *lane, const struct agg_wire_lane *pee
 	return false;
 }
 
-/* Our lanes that a QP of @pd could use now. */
-static unsigned long agg_pd_usable_lanes(struct agg_pd *pd)
+/**
+ * agg_pd_usable_lanes() - our lanes that a QP could be given now
+ * @pd: its PD
+ *
+ * Context: any. Return: bit per lane id.
+ */
+unsigned long agg_pd_usable_lanes(struct agg_pd *pd)
 {
 	struct agg_dev *dev = to_adev(pd->ibpd.device);
 	unsigned long lanes = READ_ONCE(pd->lanes);
@@ -126,7 +139,7 @@ static unsigned long agg_pd_usable_lanes(struct agg_pd *pd)
 	for (i = 0; i < AGG_MAX_LANES; i++) {
 		struct agg_lane *lane = rcu_dereference(dev->lanes[i]);
 
-		if (!lane || READ_ONCE(lane->dead) || !agg_lane_usable(READ_ONCE(lane->state)))
+		if (!lane || READ_ONCE(lane->dead) || !agg_lane_open(lane))
 			__clear_bit(i, &lanes);
 	}
 	rcu_read_unlock();
@@ -163,7 +176,13 @@ static bool agg_qp_has_peer(const struct agg_qp *qp, const u8 *sgid, const u8 *d
 	       !memcmp(qp->dgid.raw, dgid, 16);
 }
 
-static struct agg_flow agg_qp_flow(const struct agg_qp *qp)
+/**
+ * agg_qp_flow() - what the QP's flow is hashed by
+ * @qp: the QP; its peer is known
+ *
+ * Context: any; qp->mutex is held. Return: the flow.
+ */
+struct agg_flow agg_qp_flow(const struct agg_qp *qp)
 {
 	struct agg_flow flow = {
 		.sqpn = qp->ibqp.qp_num,
@@ -384,7 +403,8 @@ static void agg_qp_paths(struct agg_qp *qp, struct agg_peer *peer, unsigned long
 
 				rails |= same;
 				if ((!pass && !same) || !agg_lane_usable(t->state) ||
-				    !(theirs_ok & BIT(t->id)) || !agg_path_gids(lane, t, &a, &b))
+				    !(theirs_ok & BIT(t->id)) || !agg_path_gids(lane, t, &a, &b) ||
+				    agg_probe_path_dead(lane, &a, &b, t->probe_qpn))
 					continue;
 				path->peer[i] = *t;
 				__set_bit(i, &path->eligible);
@@ -394,6 +414,28 @@ static void agg_qp_paths(struct agg_qp *qp, struct agg_peer *peer, unsigned long
 		}
 	}
 	kfree(theirs);
+}
+
+/**
+ * agg_qp_eligible() - which of our lanes lead to the peer now
+ * @qp: a QP that we lead; its peer is known
+ * @lanes: those that are considered
+ *
+ * Context: may sleep; qp->mutex is held. Return: bit per lane id.
+ */
+unsigned long agg_qp_eligible(struct agg_qp *qp, unsigned long lanes)
+{
+	struct agg_path *path = kzalloc(sizeof(*path), GFP_KERNEL);
+	unsigned long eligible;
+
+	lockdep_assert_held(&qp->mutex);
+
+	if (!path)
+		return 0;
+	agg_qp_paths(qp, qp->peer, lanes, path);
+	eligible = path->eligible;
+	kfree(path);
+	return eligible;
 }
 
 /**
@@ -423,8 +465,7 @@ int agg_qp_lead_create(struct agg_qp *qp, struct agg_peer *peer, unsigned long *
 
 	for (;;) {
 		agg_qp_paths(qp, peer, agg_pd_usable_lanes(qp->pd) & ~*tried, path);
-		err = agg_select_lane(qp->dev, &flow, path->eligible, numa_node_id(), &lane,
-				      &queue);
+		err = agg_select_lane(qp->dev, &flow, path->eligible, qp->node, &lane, &queue);
 		if (err)
 			break;
 		to = &path->peer[lane->id];
@@ -525,7 +566,7 @@ static int agg_qp_lead(struct agg_qp *qp, struct agg_peer *peer, u64 cookie, uns
  */
 
 /**
- * agg_qp_learn_poison() - learn the key that the peer's lane never accepts
+ * agg_qp_learn_poison() - learn what the peer's lane never accepts, and where it answers
  * @qp: attached; the session to the peer is up
  *
  * Context: process; qp->mutex is held. Return: 0 or -ENETUNREACH: the peer's
@@ -540,6 +581,8 @@ int agg_qp_learn_poison(struct agg_qp *qp)
 	if (!agg_peer_lane(qp->peer, qp->lqp->peer_lane, &theirs))
 		return -ENETUNREACH;
 	qp->lqp->peer_poison = theirs.poison_rkey;
+	qp->lqp->probe_qpn = theirs.probe_qpn;
+	qp->lqp->probe_qkey = theirs.probe_qkey;
 	return 0;
 }
 
@@ -572,6 +615,37 @@ static int agg_qp_wait_attached(struct agg_qp *qp, unsigned long deadline, int e
 	if (READ_ONCE(qp->attached))
 		return 0;
 	return err == -EADDRINUSE ? err : -ETIMEDOUT;
+}
+
+/*
+ * No path now. Lanes come and go: wait for one, here or there, to become usable.
+ * @seq is dev->reach_seq from before it was looked for.
+ */
+static bool agg_qp_await_lane(struct agg_qp *qp, int seq, unsigned long deadline)
+{
+	long left = deadline - jiffies;
+
+	if (left <= 0 || !READ_ONCE(qp->pd->lanes))
+		return false;
+	return wait_event_timeout(qp->attach_wait,
+				  atomic_read(&qp->dev->reach_seq) != seq ||
+				  READ_ONCE(qp->attached) || READ_ONCE(qp->dead) ||
+				  test_bit(AGG_QPF_ERROR, &qp->flags), left);
+}
+
+static int agg_qp_agree(struct agg_qp *qp, struct agg_peer *peer, u64 cookie,
+			unsigned long deadline)
+{
+	int err, seq;
+
+	do {
+		seq = atomic_read(&qp->dev->reach_seq);
+		err = agg_qp_leads(qp) ? agg_qp_lead(qp, peer, cookie, deadline) :
+					 agg_qp_ask(qp, peer, deadline);
+	} while (err == -ENETUNREACH && agg_qp_await_lane(qp, seq, deadline));
+	if (!err || err == -EAGAIN || err == -EADDRINUSE)
+		err = agg_qp_wait_attached(qp, deadline, err);
+	return err;
 }
 
 static const char *agg_attach_why(int err)
@@ -626,12 +700,8 @@ int agg_qp_attach(struct agg_qp *qp, const union ib_gid *sgid, const union ib_gi
 	err = PTR_ERR_OR_ZERO(peer);
 	if (!err) {
 		err = agg_peer_connect(peer, timeout);
-		if (!err && agg_qp_leads(qp))
-			err = agg_qp_lead(qp, peer, cookie, deadline);
-		else if (!err)
-			err = agg_qp_ask(qp, peer, deadline);
-		if (!err || err == -EAGAIN || err == -EADDRINUSE)
-			err = agg_qp_wait_attached(qp, deadline, err);
+		if (!err)
+			err = agg_qp_agree(qp, peer, cookie, deadline);
 		agg_peer_put(peer);
 	}
 
@@ -688,6 +758,7 @@ static int agg_qp_accept_peer(struct agg_qp *qp, const struct agg_wire_attach *r
  */
 int agg_qp_follow_create(struct agg_qp *qp, const struct agg_wire_attach *req)
 {
+	union ib_gid peer_gid;
 	struct agg_lane *lane;
 	struct agg_lqp *lqp;
 	int err;
@@ -709,7 +780,9 @@ int agg_qp_follow_create(struct agg_qp *qp, const struct agg_wire_attach *req)
 	agg_qp_install_lqp(qp, lqp);
 	lqp->peer_lane = req->slane;
 	lqp->mtu = IB_MTU_4096;
-	if (!agg_lane_gid_for(lane, req->lane_gid, &lqp->gid)) {
+	memcpy(peer_gid.raw, req->lane_gid, sizeof(peer_gid.raw));
+	if (!agg_lane_gid_for(lane, req->lane_gid, &lqp->gid) ||
+	    agg_probe_path_dead(lane, &lqp->gid, &peer_gid, 0)) {
 		agg_lqp_destroy(lqp);
 		return -ENETUNREACH;
 	}
@@ -854,6 +927,9 @@ void agg_attach_rx(struct agg_dev *dev, const struct agg_wire_attach *req,
 			break;
 		case AGG_WIRE_READY:
 			status = agg_ready_rx(qp, req);
+			break;
+		case AGG_WIRE_MOVE:
+			status = agg_move_rx(qp, req, resp);
 			break;
 		default:
 			status = agg_attach_status(agg_attach_take(qp, req, resp));

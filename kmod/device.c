@@ -263,6 +263,8 @@ static void agg_dealloc_driver(struct ib_device *ibdev)
 	agg_session_dev_stop(dev);
 	/* Still listed: a lane's ib_client.remove must find what is left. */
 	agg_lanes_destroy(dev);
+	/* Nobody is left who could queue it. */
+	cancel_delayed_work_sync(&dev->move_work);
 
 	mutex_lock(&agg_devs_lock);
 	was_listed = !list_empty(&dev->node);
@@ -276,6 +278,7 @@ static void agg_dealloc_driver(struct ib_device *ibdev)
 	WARN_ON(!xa_empty(&dev->mrs));
 	WARN_ON(!xa_empty(&dev->rings));
 	agg_tombs_free(dev);
+	cleanup_srcu_struct(&dev->objs_srcu);
 	xa_destroy(&dev->qps);
 	xa_destroy(&dev->mrs);
 	xa_destroy(&dev->rings);
@@ -312,6 +315,8 @@ static void agg_params_init(struct agg_params *p)
 		.ack_timeout_max = 20,	/* 4.3 s */
 		.load_bound = 100,
 		.failover_timeout_ms = 30000,
+		.probe_interval_ms = 250,
+		.probe_lost = 4,
 	};
 }
 
@@ -354,6 +359,10 @@ int agg_dev_create(const char *name, struct net_device *ndev, struct netlink_ext
 	dev = ib_alloc_device(agg_dev, ibdev);
 	if (!dev)
 		return -ENOMEM;
+	if (init_srcu_struct(&dev->objs_srcu)) {
+		ib_dealloc_device(&dev->ibdev);
+		return -ENOMEM;
+	}
 	atomic_inc(&agg_nr_devs);
 
 	INIT_LIST_HEAD(&dev->node);
@@ -368,6 +377,7 @@ int agg_dev_create(const char *name, struct net_device *ndev, struct netlink_ext
 	spin_lock_init(&dev->pds_lock);
 	INIT_LIST_HEAD(&dev->pds);
 	spin_lock_init(&dev->select_lock);
+	spin_lock_init(&dev->stats_lock);
 	rcu_assign_pointer(dev->policy, agg_policy_default());
 	agg_params_init(&dev->params);
 	xa_init_flags(&dev->qps, XA_FLAGS_ALLOC1);
@@ -382,6 +392,8 @@ int agg_dev_create(const char *name, struct net_device *ndev, struct netlink_ext
 	for (i = 0; i < AGG_CNT_NR; i++)
 		atomic64_set(&dev->cnt[i], 0);
 	agg_caps_init(dev);
+	agg_move_init(dev);
+	atomic_set(&dev->reach_seq, 0);
 
 	netdev_hold(ndev, &dev->ndev_tracker, GFP_KERNEL);
 	rcu_assign_pointer(dev->ndev, ndev);

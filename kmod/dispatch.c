@@ -446,8 +446,10 @@ static int agg_conn_rx_lanes(struct agg_conn *c, const u8 *msg, size_t len)
 		agg_peer_inbound(c, lanes);
 	}
 	/* A lane of the peer may be what a QP without a path waits for. */
-	if (!err)
+	if (!err) {
+		agg_probe_kick_all(c->sess->dev);
 		agg_fo_kick_all(c->sess->dev);
+	}
 	kfree(lanes);
 	return err;
 }

@@ -20,7 +20,7 @@
  * Requests of a QP without a path stay in the application's ring. They wait for
  * failover_timeout; receives wait for ever, as on a NIC whose cable is out.
  */
-#include "agg.h"
+#include "failover.h"
 #include "session.h"
 #include "trace.h"
 
@@ -40,6 +40,8 @@ static const char * const agg_cause_names[] = {
 	[AGG_CAUSE_LANE_GONE]	= "lane removed",
 	[AGG_CAUSE_PEER]	= "peer",
 	[AGG_CAUSE_CONNECT]	= "not connected",
+	[AGG_CAUSE_MOVE]	= "moved",
+	[AGG_CAUSE_PROBE]	= "probes not answered",
 };
 
 /**
@@ -81,13 +83,27 @@ static void agg_fo_proven(struct agg_qp *qp)
  * Noticing
  */
 
-static void agg_fo_queue(struct agg_qp *qp, unsigned int ms)
+/**
+ * agg_fo_queue() - have the work item run
+ * @qp: the QP
+ * @ms: in how many ms; this replaces what was asked for before
+ *
+ * Context: any.
+ */
+void agg_fo_queue(struct agg_qp *qp, unsigned int ms)
 {
 	if (!READ_ONCE(qp->dead))
 		mod_delayed_work(agg_fo_wq, &qp->fo.work, msecs_to_jiffies(ms));
 }
 
-static bool agg_fo_mark(struct agg_qp *qp, enum agg_cause cause)
+/**
+ * agg_fo_mark() - both engines stop at once; the path is to be given up
+ * @qp: the QP
+ * @cause: why
+ *
+ * Context: any; who calls sees to the rest. Return: false if it was marked before.
+ */
+bool agg_fo_mark(struct agg_qp *qp, enum agg_cause cause)
 {
 	if (test_and_set_bit(AGG_QPF_PATH, &qp->flags))
 		return false;
@@ -150,7 +166,7 @@ bool agg_fo_failing(const struct agg_qp *qp)
 }
 
 /**
- * agg_fo_kick_all() - something may have become reachable
+ * agg_fo_kick_all() - something may have become reachable, or better
  * @dev: the device
  *
  * Context: process.
@@ -160,14 +176,18 @@ void agg_fo_kick_all(struct agg_dev *dev)
 	struct agg_qp *qp;
 	unsigned long qpn;
 
+	/* What is waited for, before who waits is called. */
+	atomic_inc(&dev->reach_seq);
 	xa_lock(&dev->qps);
 	xa_for_each(&dev->qps, qpn, qp) {
+		wake_up_all(&qp->attach_wait);
 		if (!test_bit(AGG_QPF_PATH, &qp->flags))
 			continue;
 		WRITE_ONCE(qp->fo.retry, 0);
 		agg_fo_queue(qp, 0);
 	}
 	xa_unlock(&dev->qps);
+	agg_move_kick(dev);
 }
 
 /*
@@ -213,8 +233,13 @@ static void agg_fo_over(struct agg_qp *qp, bool in_error)
  * Quiet
  */
 
-/* The home path's lane QP becomes quiet and leaves; what it has executed is kept. */
-static void agg_fo_quiesce(struct agg_qp *qp)
+/**
+ * agg_fo_quiesce() - the lane QP becomes quiet and leaves; what it has executed is kept
+ * @qp: the QP; its path is marked as failed, or it ends
+ *
+ * Context: sleeps until the lane has flushed; qp->mutex is held.
+ */
+void agg_fo_quiesce(struct agg_qp *qp)
 {
 	struct agg_lqp *lqp = qp->lqp;
 	u32 psn = 0, recvs = 0;
@@ -222,6 +247,7 @@ static void agg_fo_quiesce(struct agg_qp *qp)
 
 	lockdep_assert_held(&qp->mutex);
 
+	agg_move_stop(qp);
 	if (lqp) {
 		err = agg_lqp_quiesce(lqp, &psn);
 		recvs = lqp->recvs;
@@ -239,6 +265,7 @@ static void agg_fo_quiesce(struct agg_qp *qp)
 		qp->fo.untold = err;
 	/* Told to the peer, too: our lane may be the one that does not work. */
 	if (qp->fo.cause == AGG_CAUSE_RETRY || qp->fo.cause == AGG_CAUSE_LANE_FAULT ||
+	    qp->fo.cause == AGG_CAUSE_PROBE ||
 	    (qp->fo.cause == AGG_CAUSE_PEER && qp->fo.fence.leader))
 		qp->fo.avoid |= BIT(qp->fo.failed_lane);
 	trace_agg_qp_failover(qp, "quiet", qp->fo.cause, err);
@@ -439,16 +466,22 @@ static int agg_fo_connect(struct agg_qp *qp)
 		err = -ENETDOWN;
 
 	fo->last_cause = fo->cause;
+	fo->move_attempt = 0;
 	trace_agg_qp_failover(qp, err ? "not connected" : "connected", fo->cause, err);
 	if (err) {
 		fo->cause = AGG_CAUSE_CONNECT;
 		fo->avoid |= BIT(lqp->lane->id);
 		return err;
 	}
+	if (fo->cause == AGG_CAUSE_MOVE) {
+		agg_move_done(qp);
+		goto out;
+	}
 	fo->failovers++;
 	fo->last_us = min_t(u64, div_u64(ktime_get_ns() - fo->since, NSEC_PER_USEC), U32_MAX);
 	fo->max_us = max(fo->max_us, fo->last_us);
 	agg_count(qp->dev, FAILOVER);
+out:
 	agg_fo_alive(qp);
 	wake_up_all(&qp->attach_wait);
 	agg_nl_qp_event(qp);
@@ -457,9 +490,16 @@ static int agg_fo_connect(struct agg_qp *qp)
 	return 0;
 }
 
-/* Ask the peer something with qp->mutex given up; what follows must look again. */
-static int agg_fo_call(struct agg_qp *qp, struct agg_wire_attach *req,
-		       struct agg_wire_attach *resp)
+/**
+ * agg_fo_call() - ask the peer something
+ * @qp: the QP; what follows must look at its state again
+ * @req: the question
+ * @resp: the answer
+ *
+ * Context: sleeps; qp->mutex is held, and given up meanwhile.
+ * Return: 0; -ECANCELED: the QP has another peer, or ends; or as agg_peer_attach().
+ */
+int agg_fo_call(struct agg_qp *qp, struct agg_wire_attach *req, struct agg_wire_attach *resp)
 {
 	union ib_gid sgid = qp->sgid, dgid = qp->dgid;
 	u64 cookie = qp->cookie, peer_cookie = qp->peer_cookie;
@@ -650,7 +690,7 @@ static void agg_fo_unhold(struct agg_qp *qp)
 
 	lockdep_assert_held(&qp->mutex);
 
-	if (!lqp || !lqp->hold)
+	if (!lqp || !lqp->hold || qp->fo.moving)
 		return;
 	agg_qp_lock_queues(qp);
 	lqp->hold = false;
@@ -663,7 +703,7 @@ static unsigned int agg_fo_rest(struct agg_qp *qp)
 {
 	unsigned long now = jiffies;
 
-	if (!qp->lqp || !qp->lqp->hold)
+	if (!qp->lqp || !qp->lqp->hold || qp->fo.moving)
 		return 0;
 	if (time_before(now, qp->fo.hold_until))
 		return jiffies_to_msecs(qp->fo.hold_until - now) + 1;
@@ -678,15 +718,23 @@ static unsigned int agg_fo_step(struct agg_qp *qp)
 	int err;
 
 	for (;;) {
-		if (qp->dead || !qp->peer || agg_qp_ending(qp))
+		if (qp->dead || !qp->peer || agg_qp_ending(qp)) {
+			agg_move_stop(qp);
 			return 0;
+		}
 
 		err = 0;
 		switch (fo->fence.state) {
 		case AGG_FENCE_LIVE:
-			if (!test_bit(AGG_QPF_PATH, &qp->flags))
+			if (test_bit(AGG_QPF_PATH, &qp->flags)) {
+				agg_fo_quiesce(qp);
+				break;
+			}
+			if (!fo->moving)
 				return agg_fo_rest(qp);
-			agg_fo_quiesce(qp);
+			err = agg_move_step(qp);
+			if (err > 0)
+				return err;
 			break;
 		case AGG_FENCE_QUIET:
 			err = agg_fo_ask(qp);
@@ -702,8 +750,10 @@ static unsigned int agg_fo_step(struct agg_qp *qp)
 		}
 		if (!err)
 			continue;
-		if (err == -ECANCELED)
+		if (err == -ECANCELED) {
+			agg_move_stop(qp);
 			return 0;
+		}
 		if (agg_fo_expired(qp)) {
 			agg_fo_lose(qp, "failover_timeout is over");
 			return 0;
@@ -732,7 +782,14 @@ static void agg_fo_work(struct work_struct *work)
  * Messages of the peer
  */
 
-static bool agg_fo_is_for(const struct agg_qp *qp, const struct agg_wire_attach *req)
+/**
+ * agg_fo_is_for() - does the peer mean this QP, and this connection of it?
+ * @qp: the QP
+ * @req: the message
+ *
+ * Context: process; qp->mutex is held. Return: whether it does.
+ */
+bool agg_fo_is_for(const struct agg_qp *qp, const struct agg_wire_attach *req)
 {
 	return qp->attached && !qp->dead && qp->fo.fence.state != AGG_FENCE_NONE &&
 	       qp->cookie == req->cookie_dst && qp->peer_cookie == req->cookie_src;
@@ -767,7 +824,8 @@ u8 agg_fence_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
 
 	switch (agg_fence_asked(&fo->fence, req->epoch)) {
 	case AGG_FENCE_DRAIN:
-		agg_fo_mark(qp, AGG_CAUSE_PEER);
+		/* What it has agreed to, before it said so. */
+		agg_fo_mark(qp, fo->moving ? AGG_CAUSE_MOVE : AGG_CAUSE_PEER);
 		agg_fo_quiesce(qp);
 		fallthrough;
 	case AGG_FENCE_ANSWER:
@@ -906,6 +964,8 @@ void agg_fo_begin(struct agg_qp *qp, u32 epoch)
 	lockdep_assert_held(&qp->mutex);
 
 	agg_fence_init(&qp->fo.fence, agg_qp_leads(qp), epoch);
+	qp->fo.move_attempt = 0;
+	qp->fo.move_futile = false;
 	/* What was noted while there was no pair yet, nobody has acted on. */
 	agg_fo_alive(qp);
 }
@@ -923,6 +983,7 @@ void agg_fo_end(struct agg_qp *qp)
 
 	lockdep_assert_held(&qp->mutex);
 
+	agg_move_stop(qp);
 	if (fo->fence.state != AGG_FENCE_NONE) {
 		if (fo->fence.state == AGG_FENCE_LIVE)
 			agg_fo_quiesce(qp);

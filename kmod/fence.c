@@ -208,7 +208,36 @@ void agg_fence_refuse(struct agg_fence *f, u32 epoch)
 void agg_fence_attach(struct agg_fence *f, u32 epoch)
 {
 	f->epoch = epoch;
+	f->move_refused = 0;
 	f->state = AGG_FENCE_LIVE;
+}
+
+/**
+ * agg_fence_move - the leader, which has nothing outstanding, asks to move
+ * @f: one end
+ * @epoch: of the pair it wants to leave
+ * @attempt: its number, from 1 for each pair
+ * @idle: we have nothing outstanding, and post nothing
+ *
+ * Rules 20 and 21: an attempt that was refused once is refused for ever, or a
+ * late repetition would find us quiet when the leader has long gone on.
+ *
+ * Context: any. Return: DRAIN, ANSWER (with @f->own), REFUSE, STALE or BAD.
+ */
+enum agg_fence_verdict agg_fence_move(struct agg_fence *f, u32 epoch, u32 attempt, bool idle)
+{
+	if (f->leader || f->state == AGG_FENCE_NONE || f->state == AGG_FENCE_OFFERED)
+		return AGG_FENCE_BAD;
+	if (epoch != (f->state == AGG_FENCE_LIVE ? f->epoch : f->own.epoch))
+		return agg_newer(epoch, f->epoch) ? AGG_FENCE_BAD : AGG_FENCE_STALE;
+	if (!agg_newer(attempt, f->move_refused))
+		return AGG_FENCE_REFUSE;
+	if (f->state != AGG_FENCE_LIVE)
+		return AGG_FENCE_ANSWER;
+	if (idle)
+		return AGG_FENCE_DRAIN;
+	f->move_refused = attempt;
+	return AGG_FENCE_REFUSE;
 }
 
 /**

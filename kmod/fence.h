@@ -53,6 +53,7 @@ enum agg_fence_state {
  * @leader: this end offers the next pair (rule 12)
  * @epoch: the newest this end has used, given up ones included
  * @refused: the newest it has refused; none up to it is ever accepted
+ * @move_refused: follower: the newest attempt to move from @epoch that it refused
  * @own: our frozen state, in QUIET, KNOWN, OFFERED and OVER
  * @peer: the peer's, from KNOWN on
  */
@@ -61,6 +62,7 @@ struct agg_fence {
 	bool leader;
 	u32 epoch;
 	u32 refused;
+	u32 move_refused;
 	struct agg_frozen own, peer;
 };
 
@@ -105,6 +107,7 @@ void agg_fence_turned_down(struct agg_fence *f);
 enum agg_fence_verdict agg_fence_offered(struct agg_fence *f, u32 epoch,
 					 const struct agg_frozen *peer);
 void agg_fence_refuse(struct agg_fence *f, u32 epoch);
+enum agg_fence_verdict agg_fence_move(struct agg_fence *f, u32 epoch, u32 attempt, bool idle);
 void agg_fence_attach(struct agg_fence *f, u32 epoch);
 
 u32 agg_packets(u32 length, u32 mtu);

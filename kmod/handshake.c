@@ -175,6 +175,9 @@ void agg_sess_lanes(struct agg_dev *dev, struct agg_wire_lanes *lanes)
 		out->id = id;
 		out->rail = READ_ONCE(lane->rail);
 		out->state = READ_ONCE(lane->state);
+		/* Until it is drained it is no better than this to those who choose. */
+		if (agg_lane_usable(out->state) && !agg_lane_open(lane))
+			out->state = AGG_LANE_PROBE;
 		/* A port that is down may have none: not a reason to be malformed. */
 		out->mtu = clamp_t(u8, READ_ONCE(lane->mtu), IB_MTU_256, IB_MTU_4096);
 		out->nr_gids = agg_lane_gids(lane, gid);
@@ -183,6 +186,10 @@ void agg_sess_lanes(struct agg_dev *dev, struct agg_wire_lanes *lanes)
 		out->speed = READ_ONCE(lane->speed);
 		out->weight = READ_ONCE(lane->weight);
 		out->poison_rkey = lane->poison ? lane->poison->rkey : 0;
+		if (lane->probe.qp) {
+			out->probe_qpn = lane->probe.qp->qp_num;
+			out->probe_qkey = lane->probe.qkey;
+		}
 		agg_lane_put(lane);
 	}
 }

@@ -34,6 +34,7 @@ struct agg_key {
 	u8 state;
 	bool asked;		/* on the present connection */
 	u16 lanes;		/* bit per lane id */
+	u16 missed;		/* lanes for whose sake it was asked for again */
 	u32 lane_rkey[AGG_MAX_LANES];
 	unsigned long deadline;
 	struct list_head active;	/* keys->active while PENDING */
@@ -202,10 +203,13 @@ static void agg_keys_evict(struct agg_keys *keys)
 
 /* ---- Asking ---- */
 
+/* -EAGAIN: the owner may have put it on that lane since. */
 static int agg_key_lane(const struct agg_key *k, u8 lane, u32 *lane_rkey)
 {
-	if (lane >= AGG_MAX_LANES || !(k->lanes & BIT(lane)))
+	if (lane >= AGG_MAX_LANES)
 		return -ENOENT;
+	if (!(k->lanes & BIT(lane)))
+		return k->missed & BIT(lane) ? -ENOENT : -EAGAIN;
 	*lane_rkey = k->lane_rkey[lane];
 	return 0;
 }
@@ -234,6 +238,7 @@ int agg_peer_key(struct agg_peer *peer, u32 rkey, u8 lane, u32 *lane_rkey,
 	struct agg_keys *keys = &peer->keys;
 	struct agg_key *k;
 	unsigned long flags;
+	u16 missed = 0;
 	int err;
 
 	rcu_read_lock();
@@ -241,8 +246,10 @@ int agg_peer_key(struct agg_peer *peer, u32 rkey, u8 lane, u32 *lane_rkey,
 	/* Pairs with the release in agg_keys_reply(). */
 	if (k && smp_load_acquire(&k->state) == AGG_KEY_VALID) {
 		err = agg_key_lane(k, lane, lane_rkey);
-		rcu_read_unlock();
-		return err;
+		if (err != -EAGAIN) {
+			rcu_read_unlock();
+			return err;
+		}
 	}
 	rcu_read_unlock();
 
@@ -254,7 +261,12 @@ int agg_peer_key(struct agg_peer *peer, u32 rkey, u8 lane, u32 *lane_rkey,
 	k = xa_load(&keys->xa, rkey);
 	if (k && k->state == AGG_KEY_VALID) {
 		err = agg_key_lane(k, lane, lane_rkey);
-		goto out;
+		if (err != -EAGAIN)
+			goto out;
+		/* A QP is there only after all of its peer's PD is: ask once more. */
+		missed = k->missed | BIT(lane);
+		agg_keys_drop(keys, k);
+		k = NULL;
 	}
 	err = agg_keys_refusal(keys, rkey, waiter->cookie);
 	if (err)
@@ -265,6 +277,7 @@ int agg_peer_key(struct agg_peer *peer, u32 rkey, u8 lane, u32 *lane_rkey,
 			err = -ENOMEM;
 			goto out;
 		}
+		k->missed = missed;
 		agg_count(peer->sess->dev, KEY_MISS);
 		queue_work(agg_sess_wq, &keys->ask_work);
 	}

@@ -6,10 +6,10 @@
  * lane leaves in this order, each step making the next one safe:
  *   1. dead + out of the table: no new lane QP is created on it
  *      (agg_lqp_create() checks @dead under qps_lock);
- *   2. its event handler and work are gone: no more state changes;
+ *   2. its event handler, probes and work are gone: no more state changes;
  *   3. its lane QPs are drained and destroyed: no posts, no completions; what
  *      they have executed is kept by their QPs, which go on by other lanes;
- *   4. MRs and PDs, then the lane CQs;
+ *   4. MRs and PDs, then the lane CQs; the device takes over what it has counted;
  *   5. the table's reference; the memory goes after an RCU grace period.
  */
 #include <linux/ethtool.h>
@@ -22,6 +22,7 @@
 #include "trace.h"
 
 #define AGG_LCQ_SIZE	16383
+#define AGG_DRAIN_MS	2000	/* for the flows of a lane to leave it before it is removed */
 
 struct agg_candidate_dev {
 	struct list_head node;
@@ -85,14 +86,14 @@ struct agg_lane *agg_lane_get(struct agg_dev *dev, u8 id)
 }
 
 /**
- * agg_lane_read_stats() - sum a lane's counters over the CPUs
+ * agg_lane_add_stats() - add a lane's counters, summed over the CPUs
  * @lane: the lane
- * @sum: filled
+ * @sum: is added to
  *
  * Context: any. Counters move meanwhile: each is exact, their differences are
  * approximate while traffic runs.
  */
-void agg_lane_read_stats(const struct agg_lane *lane, struct agg_lane_stats *sum)
+void agg_lane_add_stats(const struct agg_lane *lane, struct agg_lane_stats *sum)
 {
 	const u64 *from;
 	u64 *to = (u64 *)sum;
@@ -100,12 +101,24 @@ void agg_lane_read_stats(const struct agg_lane *lane, struct agg_lane_stats *sum
 	int i;
 
 	BUILD_BUG_ON(sizeof(*sum) % sizeof(u64));
-	memset(sum, 0, sizeof(*sum));
 	for_each_possible_cpu(cpu) {
 		from = (const u64 *)per_cpu_ptr(lane->stats, cpu);
 		for (i = 0; i < sizeof(*sum) / sizeof(u64); i++)
 			to[i] += READ_ONCE(from[i]);
 	}
+}
+
+/**
+ * agg_lane_read_stats() - the counters of a lane
+ * @lane: the lane
+ * @sum: filled
+ *
+ * Context: any; see agg_lane_add_stats().
+ */
+void agg_lane_read_stats(const struct agg_lane *lane, struct agg_lane_stats *sum)
+{
+	memset(sum, 0, sizeof(*sum));
+	agg_lane_add_stats(lane, sum);
 }
 
 /* dev->lanes_lock is held. */
@@ -226,6 +239,20 @@ unsigned int agg_lane_gids(struct agg_lane *lane, union ib_gid *gid)
 	return n;
 }
 
+/**
+ * agg_lane_open() - may a flow be given to the lane?
+ * @lane: the lane
+ *
+ * One that drains carries what it has, and gets no more.
+ *
+ * Context: any.
+ */
+bool agg_lane_open(const struct agg_lane *lane)
+{
+	return READ_ONCE(lane->admin) == AGG_LANE_ADMIN_UP &&
+	       agg_lane_usable(READ_ONCE(lane->state));
+}
+
 /* The only place that changes a lane's state. */
 static void agg_lane_set_state(struct agg_lane *lane, enum agg_lane_state to, unsigned long caller)
 {
@@ -242,13 +269,21 @@ static void agg_lane_set_state(struct agg_lane *lane, enum agg_lane_state to, un
 	agg_nl_lane_event(lane, from, to);
 }
 
-/* Until data probes exist (path failover), a port that is active is usable. */
+/* A port that is active makes a lane usable when probes come through (probe.c). */
 static void agg_lane_port_active(struct agg_lane *lane)
 {
-	if (lane->state == AGG_LANE_DOWN)
+	if (lane->state == AGG_LANE_DOWN) {
+		agg_probe_begin(lane);
 		agg_lane_set_state(lane, AGG_LANE_PROBE, _RET_IP_);
-	if (lane->state == AGG_LANE_PROBE)
+	}
+	if (lane->state != AGG_LANE_PROBE)
+		return;
+	if (agg_probe_passed(lane)) {
 		agg_lane_set_state(lane, AGG_LANE_UP, _RET_IP_);
+		agg_probe_resume(lane);
+	} else {
+		agg_probe_kick(lane);
+	}
 }
 
 static int agg_lane_read_port(struct agg_lane *lane, struct ib_port_attr *attr)
@@ -280,7 +315,7 @@ static void agg_lane_event_work(struct work_struct *work)
 
 	mutex_lock(&dev->lanes_lock);
 	if (!lane->dead) {
-		if (attr.state == IB_PORT_ACTIVE)
+		if (attr.state == IB_PORT_ACTIVE && lane->admin != AGG_LANE_ADMIN_DOWN)
 			agg_lane_port_active(lane);
 		else
 			agg_lane_set_state(lane, AGG_LANE_DOWN, _RET_IP_);
@@ -410,6 +445,7 @@ static void agg_lane_destroy_objs(struct agg_lane *lane)
 		agg_lcq_destroy(&lane->tx[i]);
 	if (lane->poison)
 		ib_dereg_mr(lane->poison);
+	agg_probe_free(lane);
 	if (lane->pd)
 		ib_dealloc_pd(lane->pd);
 	lane->poison = NULL;
@@ -445,6 +481,9 @@ static int agg_lane_create_objs(struct agg_lane *lane, struct netlink_ext_ack *e
 		if (err)
 			goto err_objs;
 	}
+	err = agg_probe_start(lane);
+	if (err)
+		goto err_objs;
 	return 0;
 
 err_objs:
@@ -468,8 +507,11 @@ static struct agg_lane *agg_lane_alloc(struct agg_dev *dev, struct ib_device *ib
 	strscpy(lane->ibdev_name, dev_name(&ibdev->dev), sizeof(lane->ibdev_name));
 	spin_lock_init(&lane->qps_lock);
 	spin_lock_init(&lane->gid_lock);
+	init_waitqueue_head(&lane->drained);
 	INIT_LIST_HEAD(&lane->qps);
 	INIT_WORK(&lane->event_work, agg_lane_event_work);
+	INIT_WORK(&lane->join_work, agg_pd_join_work);
+	agg_probe_init(lane);
 	lane->state = AGG_LANE_DOWN;
 	lane->numa_node = ibdev->dev.parent ? dev_to_node(ibdev->dev.parent) : NUMA_NO_NODE;
 	lane->created = ktime_get_real_ns();
@@ -525,7 +567,10 @@ static int agg_lane_publish(struct agg_lane *lane, int rail, struct netlink_ext_
 	lane->rail = rail >= 0 ? rail : i;
 	dev->nr_lanes++;
 	kref_get(&lane->ref);
+	/* PDs that are made from now on have it; those there are, by join_work. */
+	down_write(&dev->objs_sem);
 	rcu_assign_pointer(dev->lanes[i], lane);
+	up_write(&dev->objs_sem);
 	agg_nl_lane_event(lane, lane->state, lane->state);
 out:
 	mutex_unlock(&dev->lanes_lock);
@@ -541,7 +586,8 @@ out:
  * @weight: share of the flows; 0: the link speed in Mbit/s
  * @extack: where a refusal is explained
  *
- * PDs (and the MRs and QPs in them) that exist already do not use it.
+ * PDs, MRs and QPs that exist already use it as soon as the memory is registered on it
+ * as well (agg_pd_join_work()).
  *
  * Context: may sleep; takes lanes_mutex. Return: 0 or -errno.
  */
@@ -595,12 +641,14 @@ int agg_lane_add(struct agg_dev *dev, const char *ibdev_name, u32 port, int rail
 	ib_register_event_handler(&lane->event_handler);
 	/* Reads the port once more: it may have changed before the handler was there. */
 	agg_lane_event_work(&lane->event_work);
+	queue_work(agg_wq, &lane->join_work);
 	mutex_unlock(&lanes_mutex);
 
 	agg_lane_put(lane);
 	return 0;
 
 err_objs:
+	agg_probe_stop(lane);
 	agg_lane_destroy_objs(lane);
 err_put:
 	agg_lane_put(lane);
@@ -625,21 +673,70 @@ static void agg_lane_remove(struct agg_lane *lane)
 	spin_lock_irq(&lane->qps_lock);
 	lane->dead = true;
 	spin_unlock_irq(&lane->qps_lock);
+	spin_lock(&dev->stats_lock);
+	dev->leaving = lane;
 	rcu_assign_pointer(dev->lanes[lane->id], NULL);
+	spin_unlock(&dev->stats_lock);
 	dev->nr_lanes--;
 	agg_nl_lane_event(lane, lane->state, lane->state);
 	mutex_unlock(&dev->lanes_lock);
 
 	ib_unregister_event_handler(&lane->event_handler);
+	agg_probe_stop(lane);
 	cancel_work_sync(&lane->event_work);
+	cancel_work_sync(&lane->join_work);
 
 	agg_lane_drop_qps(lane);
 	agg_pd_lane_gone(dev, lane);
 	agg_lane_destroy_objs(lane);
+	spin_lock(&dev->stats_lock);
+	agg_lane_add_stats(lane, &dev->gone);
+	dev->leaving = NULL;
+	spin_unlock(&dev->stats_lock);
 	agg_lane_put(lane);
 
 	agg_dev_update_port(dev);
 	agg_session_lanes_changed(dev);
+}
+
+/* dev->lanes_lock is held. */
+static bool agg_lane_has_other(struct agg_dev *dev, const struct agg_lane *lane)
+{
+	const struct agg_lane *other;
+	int i;
+
+	for (i = 0; i < AGG_MAX_LANES; i++) {
+		other = rcu_dereference_protected(dev->lanes[i],
+						  lockdep_is_held(&dev->lanes_lock));
+		if (other && other != lane && agg_lane_open(other))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Let the flows of a lane that is to be removed move away while it still works: an
+ * atomic whose answer dies with its path cannot be repeated. What has not moved in
+ * time goes by path failover.
+ */
+static void agg_lane_drain(struct agg_lane *lane)
+{
+	struct agg_dev *dev = lane->dev;
+	bool other;
+
+	mutex_lock(&dev->lanes_lock);
+	other = agg_lane_has_other(dev, lane);
+	if (other)
+		WRITE_ONCE(lane->admin, AGG_LANE_ADMIN_DRAIN);
+	mutex_unlock(&dev->lanes_lock);
+	if (!other || !READ_ONCE(lane->home_flows))
+		return;
+
+	agg_session_lanes_changed(dev);
+	agg_move_kick(dev);
+	wait_event_killable_timeout(lane->drained,
+				    !READ_ONCE(lane->home_flows) || READ_ONCE(lane->dead),
+				    msecs_to_jiffies(AGG_DRAIN_MS));
 }
 
 /**
@@ -658,44 +755,52 @@ int agg_lane_del(struct agg_dev *dev, const char *ibdev_name, u32 port,
 {
 	struct agg_lane *lane;
 
-	mutex_lock(&lanes_mutex);
 	mutex_lock(&dev->lanes_lock);
 	lane = agg_lane_find(dev, ibdev_name, port);
-	mutex_unlock(&dev->lanes_lock);
-	/* lanes_mutex keeps it. */
 	if (lane)
-		agg_lane_remove(lane);
-	mutex_unlock(&lanes_mutex);
-
+		kref_get(&lane->ref);
+	mutex_unlock(&dev->lanes_lock);
 	if (!lane) {
 		NL_SET_ERR_MSG(extack, "the device has no such lane");
 		return -ENOENT;
 	}
+
+	/* Without lanes_mutex: its device may go meanwhile. */
+	agg_lane_drain(lane);
+	mutex_lock(&lanes_mutex);
+	if (!lane->dead)
+		agg_lane_remove(lane);
+	mutex_unlock(&lanes_mutex);
+	agg_lane_put(lane);
 	return 0;
 }
 
 /**
- * agg_lane_set() - change a lane's rail or weight
+ * agg_lane_set() - change what the administrator can say of a lane
  * @dev: the device
  * @ibdev_name: ib_device
  * @port: its port
  * @rail: new rail, or NULL
  * @weight: new weight, 0 = link speed; or NULL
+ * @admin: enum agg_lane_admin; or NULL
  * @extack: where a refusal is explained
  *
- * Flows that have a home stay there.
+ * Flows leave a lane that drains at a moment when they have nothing under way, and
+ * one that is taken down at once.
  *
- * Context: may sleep. Return: 0 or -ENOENT.
+ * Context: may sleep; takes lanes_mutex. Return: 0 or -ENOENT.
  */
 int agg_lane_set(struct agg_dev *dev, const char *ibdev_name, u32 port, const int *rail,
-		 const u32 *weight, struct netlink_ext_ack *extack)
+		 const u32 *weight, const u32 *admin, struct netlink_ext_ack *extack)
 {
 	struct agg_lane *lane;
 
+	mutex_lock(&lanes_mutex);
 	mutex_lock(&dev->lanes_lock);
 	lane = agg_lane_find(dev, ibdev_name, port);
 	if (!lane) {
 		mutex_unlock(&dev->lanes_lock);
+		mutex_unlock(&lanes_mutex);
 		NL_SET_ERR_MSG(extack, "the device has no such lane");
 		return -ENOENT;
 	}
@@ -705,9 +810,16 @@ int agg_lane_set(struct agg_dev *dev, const char *ibdev_name, u32 port, const in
 		lane->weight_fixed = *weight;
 		WRITE_ONCE(lane->weight, *weight ?: clamp_t(u32, lane->speed, 1, AGG_WEIGHT_MAX));
 	}
+	if (admin)
+		WRITE_ONCE(lane->admin, *admin);
 	mutex_unlock(&dev->lanes_lock);
 
-	agg_session_lanes_changed(dev);
+	/* The state may follow from it, and both sides look for better paths. */
+	if (admin)
+		agg_lane_event_work(&lane->event_work);
+	else
+		agg_session_lanes_changed(dev);
+	mutex_unlock(&lanes_mutex);
 	return 0;
 }
 

@@ -22,6 +22,7 @@
 
 #define AGG_LQP_DEPTH		256	/* most requests one QP has on a lane queue */
 #define AGG_LQP_DEPTH_MIN	16
+#define AGG_LQP_RETRIES		6	/* most, of what gets no answer */
 #define AGG_LQP_SPARE		1	/* the drain marker */
 
 /* The longest a lane makes a SEND wait that met no receive: 0.64 ms. */
@@ -102,7 +103,8 @@ static int agg_lqp_create_ibqp(struct agg_lqp *lqp)
 
 	down_read(&dev->objs_sem);
 	lpd = qp->pd->lane_pd[lqp->lane->id];
-	if (lpd && lpd->device == lqp->lane->ibdev) {
+	if (lpd && lpd->device == lqp->lane->ibdev &&
+	    test_bit(lqp->lane->id, &qp->pd->lanes)) {
 		ibqp = ib_create_qp(lpd, &init);
 		err = PTR_ERR_OR_ZERO(ibqp);
 		if (!err)
@@ -233,8 +235,8 @@ static void agg_lqp_resolved(int status, struct sockaddr *src, struct rdma_dev_a
  * Find the MAC address and hop limit for the peer's lane. The core does this
  * for user QPs only. Kept warm by the kernel's neighbour table.
  */
-static int agg_lqp_resolve(struct agg_lqp *lqp, const struct ib_gid_attr *sgid_attr, u8 *dmac,
-			   int *hops)
+static int agg_resolve_mac(const struct ib_gid_attr *sgid_attr, const union ib_gid *peer_gid,
+			   u8 *dmac, int *hops)
 {
 	struct rdma_dev_addr addr = {
 		.net = &init_net,	/* overridden by the net of @sgid_attr's netdev */
@@ -249,14 +251,14 @@ static int agg_lqp_resolve(struct agg_lqp *lqp, const struct ib_gid_attr *sgid_a
 	int err;
 
 	*hops = 0;
-	if (agg_gid_class(lqp->peer_gid.raw) == 2) {
+	if (agg_gid_class(peer_gid->raw) == 2) {
 		/* A link-local address of the default kind contains it. */
-		rdma_get_ll_mac((struct in6_addr *)lqp->peer_gid.raw, dmac);
+		rdma_get_ll_mac((struct in6_addr *)peer_gid->raw, dmac);
 		return 0;
 	}
 
-	rdma_gid2ip(&src.sa, &lqp->gid);
-	rdma_gid2ip(&dst.sa, &lqp->peer_gid);
+	rdma_gid2ip(&src.sa, &sgid_attr->gid);
+	rdma_gid2ip(&dst.sa, peer_gid);
 	init_completion(&r.done);
 	err = rdma_resolve_ip(&src.sa, &dst.sa, &addr, 1000, agg_lqp_resolved, true, &r);
 	if (err)
@@ -269,28 +271,53 @@ static int agg_lqp_resolve(struct agg_lqp *lqp, const struct ib_gid_attr *sgid_a
 	return 0;
 }
 
+/**
+ * agg_lane_av() - the way from a lane to a lane of a peer
+ * @lane: our lane
+ * @gid: its address
+ * @peer_gid: that of the peer's lane
+ * @av: filled; service level, flow label and traffic class are 0, and the hop limit
+ *	is at least 1
+ *
+ * Context: sleeps for up to a second while the peer's MAC address is looked for.
+ * Return: 0 or -errno.
+ */
+int agg_lane_av(struct agg_lane *lane, const union ib_gid *gid, const union ib_gid *peer_gid,
+		struct rdma_ah_attr *av)
+{
+	const struct ib_gid_attr *sgid_attr;
+	int hops, err;
+
+	sgid_attr = rdma_find_gid_by_port(lane->ibdev, gid, IB_GID_TYPE_ROCE_UDP_ENCAP, lane->port,
+					  NULL);
+	if (IS_ERR(sgid_attr))
+		return PTR_ERR(sgid_attr);
+
+	memset(av, 0, sizeof(*av));
+	av->type = RDMA_AH_ATTR_TYPE_ROCE;
+	err = agg_resolve_mac(sgid_attr, peer_gid, av->roce.dmac, &hops);
+	rdma_ah_set_port_num(av, lane->port);
+	rdma_ah_set_grh(av, (union ib_gid *)peer_gid, 0, sgid_attr->index, max(hops, 1), 0);
+	rdma_put_gid_attr(sgid_attr);
+	return err;
+}
+
 /* The address handle of the path. */
 static int agg_lqp_av(struct agg_lqp *lqp, struct rdma_ah_attr *av)
 {
 	struct agg_qp *qp = lqp->qp;
-	const struct ib_global_route *grh = rdma_ah_read_grh(&qp->attr.ah_attr);
-	const struct ib_gid_attr *sgid_attr;
-	int hops, err;
+	const struct ib_global_route *app = rdma_ah_read_grh(&qp->attr.ah_attr);
+	struct ib_global_route *grh;
+	int err;
 
-	sgid_attr = rdma_find_gid_by_port(lqp->lane->ibdev, &lqp->gid, IB_GID_TYPE_ROCE_UDP_ENCAP,
-					  lqp->lane->port, NULL);
-	if (IS_ERR(sgid_attr))
-		return PTR_ERR(sgid_attr);
-
-	av->type = RDMA_AH_ATTR_TYPE_ROCE;
-	err = agg_lqp_resolve(lqp, sgid_attr, av->roce.dmac, &hops);
-	rdma_ah_set_port_num(av, lqp->lane->port);
+	err = agg_lane_av(lqp->lane, &lqp->gid, &lqp->peer_gid, av);
+	if (err)
+		return err;
 	rdma_ah_set_sl(av, rdma_ah_get_sl(&qp->attr.ah_attr));
-	rdma_ah_set_grh(av, &lqp->peer_gid, grh->flow_label ?: qp->flow_hash & 0xfffff,
-			sgid_attr->index, hops ?: max_t(u8, grh->hop_limit, 1),
-			grh->traffic_class);
-	rdma_put_gid_attr(sgid_attr);
-	return err;
+	grh = rdma_ah_retrieve_grh(av);
+	grh->flow_label = app->flow_label ?: qp->flow_hash & 0xfffff;
+	grh->traffic_class = app->traffic_class;
+	return 0;
 }
 
 /**
@@ -332,6 +359,8 @@ int agg_lqp_rtr(struct agg_lqp *lqp)
 	if (err)
 		return err;
 	lqp->was_rtr = true;
+	WRITE_ONCE(lqp->path, agg_probe_use(lqp->lane, &lqp->gid, &lqp->peer_gid, lqp->probe_qpn,
+					    lqp->probe_qkey));
 	agg_lqp_set_state(lqp, IB_QPS_RTR);
 	return 0;
 }
@@ -345,6 +374,9 @@ int agg_lqp_rtr(struct agg_lqp *lqp)
  * us a moment, which is not the application's fault. A finite rnr_retry is
  * kept by agg_qp_rnr_work().
  *
+ * retry_cnt 7 is seven retries (IBA 9.9.2.4.2), but for ever on soft-RoCE, where
+ * a path that loses everything would keep its QPs.
+ *
  * Context: may sleep; qp->mutex is held. Return: 0 or -errno of the lane.
  */
 int agg_lqp_rts(struct agg_lqp *lqp, int mask)
@@ -354,7 +386,7 @@ int agg_lqp_rts(struct agg_lqp *lqp, int mask)
 	u8 timeout = qp->attr.timeout;
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_RTS,
-		.retry_cnt = qp->attr.retry_cnt,
+		.retry_cnt = min_t(u8, qp->attr.retry_cnt, AGG_LQP_RETRIES),
 		.rnr_retry = 7,
 		.sq_psn = lqp->psn,
 		.max_rd_atomic = qp->attr.max_rd_atomic,
@@ -536,6 +568,8 @@ static void agg_lqp_unhome(struct agg_lqp *lqp)
 		qp->lqp = NULL;
 	agg_qp_unlock_queues(qp);
 
+	agg_probe_unuse(lqp->path);
+	WRITE_ONCE(lqp->path, NULL);
 	if (!lqp->retired)
 		agg_select_release(qp->dev, lqp->lane);
 }

@@ -7,10 +7,19 @@
  * here is translation only: an agg key becomes the lane's key, an unknown one
  * becomes the lane's poison key, which no access can pass.
  *
- * dev->objs_sem: each owner makes and unmakes its own lane objects with read
- * held; a lane that leaves takes it for writing and so sees them all.
+ * dev->objs_sem: owners make and unmake their own lane objects with read held; a
+ * lane that comes or goes takes it for writing and so sees them all. To register
+ * memory may take as long as its owner likes (pages of a FUSE file), so that is done
+ * under dev->objs_srcu instead, which only a lane that goes waits for.
+ *
+ * A lane that joins a live device is given the PDs and MRs there are, by
+ * agg_pd_join_work(): memory is registered from the mm it belongs to. A PD is on the
+ * lane (pd->lanes) when all its MRs are, and then its QPs may use it. Under pds_lock,
+ * each MR on pd->mrs is on all of pd->lanes.
  */
+#include <linux/kthread.h>
 #include <linux/random.h>
+#include <linux/sched/mm.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "agg.h"
@@ -20,15 +29,23 @@
  * PD
  */
 
+static void agg_pd_put(struct agg_pd *pd)
+{
+	if (refcount_dec_and_test(&pd->ref))
+		complete(&pd->released);
+}
+
 static void agg_pd_drop_lanes(struct agg_pd *pd)
 {
 	unsigned int i;
 
-	for_each_set_bit(i, &pd->lanes, AGG_MAX_LANES) {
+	pd->lanes = 0;
+	for (i = 0; i < AGG_MAX_LANES; i++) {
+		if (!pd->lane_pd[i])
+			continue;
 		ib_dealloc_pd(pd->lane_pd[i]);
 		pd->lane_pd[i] = NULL;
 	}
-	pd->lanes = 0;
 }
 
 /**
@@ -48,7 +65,10 @@ int agg_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	int err = 0;
 
 	INIT_LIST_HEAD(&pd->mrs);
+	refcount_set(&pd->ref, 1);
+	init_completion(&pd->released);
 
+	/* A lane is published under it: it finds the PD, or we find the lane. */
 	down_read(&dev->objs_sem);
 	for (i = 0; i < AGG_MAX_LANES; i++) {
 		/* objs_sem keeps it: a leaving lane waits for us before it goes. */
@@ -88,39 +108,59 @@ int agg_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	spin_lock(&dev->pds_lock);
 	list_del(&pd->node);
 	spin_unlock(&dev->pds_lock);
-	agg_pd_drop_lanes(pd);
 	up_read(&dev->objs_sem);
+
+	agg_pd_put(pd);
+	wait_for_completion(&pd->released);
+
+	/* Off the list, nobody else has it. */
+	agg_pd_drop_lanes(pd);
 	return 0;
+}
+
+/* objs_sem is held for writing, so nobody else touches the lists. */
+static void agg_pd_drop_lane(struct agg_pd *pd, unsigned int id)
+{
+	struct agg_mr *mr;
+
+	lockdep_assert_held_write(&to_adev(pd->ibpd.device)->objs_sem);
+
+	list_for_each_entry(mr, &pd->mrs, node) {
+		if (!mr->lane_mr[id])
+			continue;
+		clear_bit(id, &mr->lanes);
+		ib_dereg_mr(mr->lane_mr[id]);
+		mr->lane_mr[id] = NULL;
+	}
+	if (!pd->lane_pd[id])
+		return;
+	ib_dealloc_pd(pd->lane_pd[id]);
+	pd->lane_pd[id] = NULL;
 }
 
 /**
  * agg_pd_lane_gone() - give up all PDs and MRs of a lane
  * @dev: the device
- * @lane: dead, out of the table, without lane QPs
+ * @lane: dead, out of the table, without lane QPs; its join_work has ended
  *
- * Context: may sleep.
+ * Context: sleeps until memory that is being registered is.
  */
 void agg_pd_lane_gone(struct agg_dev *dev, struct agg_lane *lane)
 {
 	unsigned int id = lane->id;
 	struct agg_pd *pd;
-	struct agg_mr *mr;
 
-	/* Holding it for writing, nobody else touches the lists. */
+	spin_lock(&dev->pds_lock);
+	list_for_each_entry(pd, &dev->pds, node)
+		clear_bit(id, &pd->lanes);
+	spin_unlock(&dev->pds_lock);
+	/* Whoever saw the bit has put what it made where we find it. */
+	synchronize_srcu(&dev->objs_srcu);
+
 	down_write(&dev->objs_sem);
 	list_for_each_entry(pd, &dev->pds, node) {
-		list_for_each_entry(mr, &pd->mrs, node) {
-			if (!mr->lane_mr[id])
-				continue;
-			clear_bit(id, &mr->lanes);
-			ib_dereg_mr(mr->lane_mr[id]);
-			mr->lane_mr[id] = NULL;
-		}
-		if (!pd->lane_pd[id])
-			continue;
-		clear_bit(id, &pd->lanes);
-		ib_dealloc_pd(pd->lane_pd[id]);
-		pd->lane_pd[id] = NULL;
+		clear_bit(id, &pd->refused);
+		agg_pd_drop_lane(pd, id);
 	}
 	up_write(&dev->objs_sem);
 }
@@ -142,24 +182,72 @@ static void agg_mr_drop_lanes(struct agg_mr *mr)
 	}
 }
 
-/* Register @mr's range on every lane of @pd; all or none. */
-static int agg_mr_reg_lanes(struct agg_mr *mr, struct agg_pd *pd)
+static void agg_mr_put(struct agg_mr *mr)
+{
+	if (!refcount_dec_and_test(&mr->ref))
+		return;
+	mmdrop(mr->mm);
+	kfree_rcu(mr, rcu);
+}
+
+/* In the context of mr->mm. */
+static int agg_mr_reg_lane(struct agg_mr *mr, unsigned int i)
 {
 	struct ib_mr *lmr;
-	unsigned int i;
 
-	for_each_set_bit(i, &pd->lanes, AGG_MAX_LANES) {
-		lmr = ib_reg_user_mr(pd->lane_pd[i], mr->start, mr->length, mr->iova, mr->access);
-		if (IS_ERR(lmr)) {
-			agg_mr_drop_lanes(mr);
-			return PTR_ERR(lmr);
-		}
-		mr->lane_mr[i] = lmr;
-		mr->lane_lkey[i] = lmr->lkey;
-		mr->lane_rkey[i] = lmr->rkey;
-		set_bit(i, &mr->lanes);
-	}
+	lmr = ib_reg_user_mr(mr->pd->lane_pd[i], mr->start, mr->length, mr->iova, mr->access);
+	if (IS_ERR(lmr))
+		return PTR_ERR(lmr);
+	mr->lane_mr[i] = lmr;
+	mr->lane_lkey[i] = lmr->lkey;
+	mr->lane_rkey[i] = lmr->rkey;
+	smp_mb__before_atomic();	/* who sees the bit sees the keys */
+	set_bit(i, &mr->lanes);
 	return 0;
+}
+
+/* Put it on the PD's list, if it is on all lanes of the PD. Returns those it lacks. */
+static unsigned long agg_mr_publish(struct agg_mr *mr, struct agg_pd *pd)
+{
+	struct agg_dev *dev = to_adev(pd->ibpd.device);
+	unsigned long lacks;
+
+	down_read(&dev->objs_sem);
+	spin_lock(&dev->pds_lock);
+	lacks = pd->lanes & ~mr->lanes;
+	if (!lacks)
+		list_add_tail(&mr->node, &pd->mrs);
+	spin_unlock(&dev->pds_lock);
+	up_read(&dev->objs_sem);
+	return lacks;
+}
+
+/* Register @mr's range on every lane of @pd, as they come and go; all or none. */
+static int agg_mr_reg_lanes(struct agg_mr *mr, struct agg_pd *pd)
+{
+	struct agg_dev *dev = to_adev(pd->ibpd.device);
+	unsigned long lacks;
+	int err = -ENODEV;
+	unsigned int i;
+	int idx;
+
+	idx = srcu_read_lock(&dev->objs_srcu);
+	lacks = READ_ONCE(pd->lanes);
+	if (!lacks)
+		goto out;
+	do {
+		for_each_set_bit(i, &lacks, AGG_MAX_LANES) {
+			err = agg_mr_reg_lane(mr, i);
+			if (err) {
+				agg_mr_drop_lanes(mr);
+				goto out;
+			}
+		}
+		lacks = agg_mr_publish(mr, pd);
+	} while (lacks);
+out:
+	srcu_read_unlock(&dev->objs_srcu, idx);
+	return err;
 }
 
 /*
@@ -196,6 +284,10 @@ static struct agg_mr *agg_mr_create(struct agg_pd *pd, u64 start, u64 length, u6
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
+	refcount_set(&mr->ref, 1);
+	mutex_init(&mr->join_lock);
+	mr->mm = current->mm;
+	mmgrab(mr->mm);
 	mr->pd = pd;
 	mr->start = start;
 	mr->length = length;
@@ -206,16 +298,9 @@ static struct agg_mr *agg_mr_create(struct agg_pd *pd, u64 start, u64 length, u6
 	if (err)
 		goto err_free;
 
-	down_read(&dev->objs_sem);
-	err = pd->lanes ? agg_mr_reg_lanes(mr, pd) : -ENODEV;
-	if (err) {
-		up_read(&dev->objs_sem);
+	err = agg_mr_reg_lanes(mr, pd);
+	if (err)
 		goto err_key;
-	}
-	spin_lock(&dev->pds_lock);
-	list_add_tail(&mr->node, &pd->mrs);
-	spin_unlock(&dev->pds_lock);
-	up_read(&dev->objs_sem);
 
 	mr->ibmr.device = &dev->ibdev;
 	mr->ibmr.pd = &pd->ibpd;
@@ -228,7 +313,7 @@ static struct agg_mr *agg_mr_create(struct agg_pd *pd, u64 start, u64 length, u6
 err_key:
 	xa_erase(&dev->mrs, mr->key >> 8);
 err_free:
-	kfree(mr);
+	agg_mr_put(mr);
 	return ERR_PTR(err);
 }
 
@@ -239,6 +324,11 @@ static void agg_mr_destroy(struct agg_mr *mr)
 	/* No new translation, then no lane access, then tell who has the keys. */
 	xa_erase(&dev->mrs, mr->key >> 8);
 
+	/* No lane is added to it any more. */
+	mutex_lock(&mr->join_lock);
+	mr->gone = true;
+	mutex_unlock(&mr->join_lock);
+
 	down_read(&dev->objs_sem);
 	spin_lock(&dev->pds_lock);
 	list_del(&mr->node);
@@ -247,7 +337,7 @@ static void agg_mr_destroy(struct agg_mr *mr)
 	up_read(&dev->objs_sem);
 
 	agg_session_key_gone(dev, mr->key);
-	kfree_rcu(mr, rcu);
+	agg_mr_put(mr);
 }
 
 /**
@@ -385,4 +475,127 @@ void agg_mr_describe(struct agg_dev *dev, u32 rkey, struct agg_wire_key *out)
 		}
 	}
 	rcu_read_unlock();
+}
+
+/*
+ * A lane joins a live device
+ */
+
+/* Register the memory on one more lane. */
+static int agg_mr_join(struct agg_mr *mr, struct agg_lane *lane)
+{
+	int err = 0;
+
+	mutex_lock(&mr->join_lock);
+	if (mr->gone)
+		goto out;
+	/* Its process has ended: the memory is nobody's but the MR's. */
+	err = -ESRCH;
+	if (!mmget_not_zero(mr->mm))
+		goto out;
+	kthread_use_mm(mr->mm);
+	err = agg_mr_reg_lane(mr, lane->id);
+	kthread_unuse_mm(mr->mm);
+	mmput_async(mr->mm);
+	/* Peers ask again when they miss the lane; this tells those who gave up. */
+	if (!err)
+		agg_session_key_gone(lane->dev, mr->key);
+out:
+	mutex_unlock(&mr->join_lock);
+	return err;
+}
+
+/* An MR that is not on the lane, with a reference. If there is none the PD is on it. */
+static struct agg_mr *agg_pd_next_mr(struct agg_pd *pd, struct agg_lane *lane)
+{
+	struct agg_dev *dev = lane->dev;
+	struct agg_mr *mr;
+
+	spin_lock(&dev->pds_lock);
+	list_for_each_entry(mr, &pd->mrs, node) {
+		if (!test_bit(lane->id, &mr->lanes) && !READ_ONCE(mr->gone)) {
+			refcount_inc(&mr->ref);
+			spin_unlock(&dev->pds_lock);
+			return mr;
+		}
+	}
+	set_bit(lane->id, &pd->lanes);
+	spin_unlock(&dev->pds_lock);
+	return NULL;
+}
+
+static int agg_pd_join(struct agg_pd *pd, struct agg_lane *lane)
+{
+	struct agg_mr *mr;
+	struct ib_pd *lpd;
+	int err = 0;
+
+	lpd = ib_alloc_pd(lane->ibdev, 0);
+	if (IS_ERR(lpd))
+		return PTR_ERR(lpd);
+	pd->lane_pd[lane->id] = lpd;
+	while (!err && !READ_ONCE(lane->dead)) {
+		mr = agg_pd_next_mr(pd, lane);
+		if (!mr)
+			return 0;
+		err = agg_mr_join(mr, lane);
+		agg_mr_put(mr);
+	}
+	return err ?: -ENETDOWN;
+}
+
+/* A PD that is not on the lane and was not tried, with a reference. */
+static struct agg_pd *agg_pd_next(struct agg_lane *lane)
+{
+	struct agg_dev *dev = lane->dev;
+	struct agg_pd *pd;
+
+	spin_lock(&dev->pds_lock);
+	list_for_each_entry(pd, &dev->pds, node) {
+		if (!test_bit(lane->id, &pd->lanes) && !test_bit(lane->id, &pd->refused)) {
+			refcount_inc(&pd->ref);
+			spin_unlock(&dev->pds_lock);
+			return pd;
+		}
+	}
+	spin_unlock(&dev->pds_lock);
+	return NULL;
+}
+
+/**
+ * agg_pd_join_work() - give a lane the PDs and MRs that were there before it
+ * @work: lane->join_work
+ *
+ * Context: process; sleeps as long as the memory of applications takes.
+ */
+void agg_pd_join_work(struct work_struct *work)
+{
+	struct agg_lane *lane = container_of(work, struct agg_lane, join_work);
+	struct agg_dev *dev = lane->dev;
+	struct agg_pd *pd;
+	bool joined = false;
+	int err;
+
+	while (!READ_ONCE(lane->dead)) {
+		pd = agg_pd_next(lane);
+		if (!pd)
+			break;
+		err = agg_pd_join(pd, lane);
+		joined |= !err;
+		if (err) {
+			down_write(&dev->objs_sem);
+			set_bit(lane->id, &pd->refused);
+			agg_pd_drop_lane(pd, lane->id);
+			up_write(&dev->objs_sem);
+			if (err != -ESRCH && err != -ENETDOWN)
+				pr_warn_ratelimited("rdma_agg: %s: lane %s/%u: memory of an application cannot be registered (%d): its QPs do not use the lane\n",
+						    dev_name(&dev->ibdev.dev), lane->ibdev_name,
+						    lane->port, err);
+		}
+		agg_pd_put(pd);
+	}
+	if (!joined)
+		return;
+	agg_fo_kick_all(dev);
+	agg_session_lanes_changed(dev);
 }

@@ -475,8 +475,10 @@ int rdma_agg_nl_lane_del_doit(struct sk_buff *skb, struct genl_info *info)
 int rdma_agg_nl_lane_set_doit(struct sk_buff *skb, struct genl_info *info)
 {
 	struct nlattr *weight_attr = info->attrs[RDMA_AGG_A_LANE_WEIGHT];
+	struct nlattr *admin_attr = info->attrs[RDMA_AGG_A_LANE_ADMIN];
 	struct nlattr *rail_attr = info->attrs[RDMA_AGG_A_LANE_RAIL];
 	int rail = rail_attr ? nla_get_u32(rail_attr) : 0;
+	u32 admin = admin_attr ? nla_get_u32(admin_attr) : 0;
 	struct agg_lane *lane;
 	struct agg_dev *dev;
 	u32 weight;
@@ -488,15 +490,16 @@ int rdma_agg_nl_lane_set_doit(struct sk_buff *skb, struct genl_info *info)
 	dev = agg_nl_lane_dev(info);
 	if (IS_ERR(dev))
 		return PTR_ERR(dev);
-	if (!rail_attr && !weight_attr) {
-		GENL_SET_ERR_MSG(info, "nothing to set: rail or weight is needed");
+	if (!rail_attr && !weight_attr && !admin_attr) {
+		GENL_SET_ERR_MSG(info, "nothing to set: rail, weight or admin is needed");
 		NL_SET_ERR_ATTR_MISS(info->extack, NULL, RDMA_AGG_A_LANE_WEIGHT);
 		err = -EINVAL;
 		goto out;
 	}
 	err = agg_lane_set(dev, nla_data(info->attrs[RDMA_AGG_A_LANE_IBDEV_NAME]),
 			   agg_nl_port(info->attrs, RDMA_AGG_A_LANE_IBDEV_PORT),
-			   rail_attr ? &rail : NULL, weight_attr ? &weight : NULL, info->extack);
+			   rail_attr ? &rail : NULL, weight_attr ? &weight : NULL,
+			   admin_attr ? &admin : NULL, info->extack);
 	if (err) {
 		agg_nl_blame_lane(info);
 		goto out;
@@ -786,6 +789,10 @@ static void agg_nl_read_params(struct nlattr **attrs, struct agg_params *p)
 					p->ack_timeout_max);
 	p->failover_timeout_ms = agg_nl_u32(attrs[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT],
 					    p->failover_timeout_ms);
+	p->updelay_ms = agg_nl_u32(attrs[RDMA_AGG_A_PARAM_UPDELAY], p->updelay_ms);
+	p->probe_interval_ms = agg_nl_u32(attrs[RDMA_AGG_A_PARAM_PROBE_INTERVAL],
+					  p->probe_interval_ms);
+	p->probe_lost = agg_nl_u32(attrs[RDMA_AGG_A_PARAM_PROBE_LOST], p->probe_lost);
 }
 
 /* All but the port, see agg_nl_set_port(). */
@@ -800,6 +807,9 @@ static void agg_nl_write_params(struct agg_params *to, const struct agg_params *
 	WRITE_ONCE(to->ack_timeout_min, from->ack_timeout_min);
 	WRITE_ONCE(to->ack_timeout_max, from->ack_timeout_max);
 	WRITE_ONCE(to->failover_timeout_ms, from->failover_timeout_ms);
+	WRITE_ONCE(to->updelay_ms, from->updelay_ms);
+	WRITE_ONCE(to->probe_interval_ms, from->probe_interval_ms);
+	WRITE_ONCE(to->probe_lost, from->probe_lost);
 }
 
 static int agg_nl_check_params(struct agg_dev *dev, struct genl_info *info,
@@ -907,8 +917,10 @@ int rdma_agg_nl_param_set_doit(struct sk_buff *skb, struct genl_info *info)
 	}
 	mutex_unlock(&dev->lanes_lock);
 
-	if (!err)
+	if (!err) {
+		agg_probe_params_changed(dev);
 		agg_nl_param_event(dev);
+	}
 	agg_dev_put(dev);
 	return err;
 }

@@ -206,7 +206,10 @@ int agg_nl_fill_lane(struct agg_nl_msg *msg, struct agg_dev *dev, struct agg_lan
 			      RDMA_AGG_A_LANE_PAD) ||
 	    nla_put_u64_64bit(skb, RDMA_AGG_A_LANE_STATE_CHANGES, READ_ONCE(lane->state_changes),
 			      RDMA_AGG_A_LANE_PAD) ||
-	    nla_put_u64_64bit(skb, RDMA_AGG_A_LANE_CREATED, lane->created, RDMA_AGG_A_LANE_PAD)) {
+	    nla_put_u64_64bit(skb, RDMA_AGG_A_LANE_CREATED, lane->created, RDMA_AGG_A_LANE_PAD) ||
+	    nla_put_u32(skb, RDMA_AGG_A_LANE_ADMIN, READ_ONCE(lane->admin)) ||
+	    nla_put_u32(skb, RDMA_AGG_A_LANE_PATHS, READ_ONCE(lane->probe.nr_paths)) ||
+	    nla_put_u32(skb, RDMA_AGG_A_LANE_PATHS_DEAD, READ_ONCE(lane->probe.nr_dead))) {
 		genlmsg_cancel(skb, hdr);
 		return -EMSGSIZE;
 	}
@@ -336,7 +339,8 @@ static int agg_nl_put_failover(struct sk_buff *skb, const struct agg_qp *qp)
 
 	if (nla_put_u32(skb, RDMA_AGG_A_QP_EPOCH, READ_ONCE(fo->fence.epoch)) ||
 	    nla_put_u8(skb, RDMA_AGG_A_QP_FAILING, agg_fo_failing(qp)) ||
-	    nla_put_u32(skb, RDMA_AGG_A_QP_FAILOVERS, READ_ONCE(fo->failovers)))
+	    nla_put_u32(skb, RDMA_AGG_A_QP_FAILOVERS, READ_ONCE(fo->failovers)) ||
+	    nla_put_u32(skb, RDMA_AGG_A_QP_MOVES, READ_ONCE(fo->moves)))
 		return -EMSGSIZE;
 	if (!READ_ONCE(fo->failovers))
 		return 0;
@@ -454,9 +458,11 @@ static const u16 agg_nl_stat_attr[AGG_STAT_NR] = {
 	[EVENT(RNR_EXCEEDED)]	= RDMA_AGG_A_STAT_RNR_EXCEEDED,
 	[EVENT(FAILOVER)]	= RDMA_AGG_A_STAT_FAILOVERS,
 	[EVENT(FAILOVER_LOST)]	= RDMA_AGG_A_STAT_FAILOVERS_LOST,
+	[EVENT(MOVE)]		= RDMA_AGG_A_STAT_MOVES,
 	[EVENT(REPLAYED)]	= RDMA_AGG_A_STAT_REQUESTS_REPLAYED,
 	[EVENT(RESOLVED)]	= RDMA_AGG_A_STAT_REQUESTS_RESOLVED,
 	[EVENT(ATOMIC_LOST)]	= RDMA_AGG_A_STAT_ATOMICS_LOST,
+	[EVENT(PATH_LOST)]	= RDMA_AGG_A_STAT_PATHS_LOST,
 };
 
 static int agg_nl_put_stats(struct sk_buff *skb, const u64 *v, unsigned int n)
@@ -629,6 +635,9 @@ int agg_nl_fill_param(struct agg_nl_msg *msg, struct agg_dev *dev)
 	    nla_put_u32(skb, RDMA_AGG_A_PARAM_ACK_TIMEOUT_MAX, READ_ONCE(p->ack_timeout_max)) ||
 	    nla_put_u32(skb, RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT,
 			READ_ONCE(p->failover_timeout_ms)) ||
+	    nla_put_u32(skb, RDMA_AGG_A_PARAM_UPDELAY, READ_ONCE(p->updelay_ms)) ||
+	    nla_put_u32(skb, RDMA_AGG_A_PARAM_PROBE_INTERVAL, READ_ONCE(p->probe_interval_ms)) ||
+	    nla_put_u32(skb, RDMA_AGG_A_PARAM_PROBE_LOST, READ_ONCE(p->probe_lost)) ||
 	    nla_put_u8(skb, RDMA_AGG_A_PARAM_PSK_SET, agg_session_has_psk(dev))) {
 		genlmsg_cancel(skb, hdr);
 		return -EMSGSIZE;

@@ -448,6 +448,7 @@ bool agg_peer_conn_up(struct agg_peer *peer, struct agg_conn *c,
 	agg_peer_drop_backlog(&stale);
 	wake_up_all(&peer->wait);
 	queue_work(agg_sess_wq, &peer->keys.ask_work);
+	agg_probe_kick_all(dev);
 	agg_fo_kick_all(dev);
 	agg_count(dev, SESSION_UP);
 	trace_agg_session_state(dev, &peer->dgid, "up", 0);

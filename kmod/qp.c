@@ -323,6 +323,7 @@ static void agg_qp_to_reset(struct agg_qp *qp)
 
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->cookie = get_random_u64();
+	qp->node = numa_node_id();
 	clear_bit(AGG_QPF_RNR_WATCH, &qp->flags);
 	clear_bit(AGG_QPF_ERROR, &qp->flags);
 	clear_bit(AGG_QPF_DISCARD, &qp->flags);

@@ -177,7 +177,7 @@ static unsigned int agg_candidates(struct agg_dev *dev, unsigned long eligible, 
 	for (id = 0; id < AGG_MAX_LANES; id++) {
 		lane = rcu_dereference(dev->lanes[id]);
 		if (!lane || !(eligible & BIT(id)) || READ_ONCE(lane->dead) ||
-		    !agg_lane_usable(READ_ONCE(lane->state)))
+		    !agg_lane_open(lane))
 			continue;
 		c[n].lane = lane;
 		c[n].weight = agg_lane_weight(lane);
@@ -246,6 +246,52 @@ int agg_select_lane(struct agg_dev *dev, const struct agg_flow *flow, unsigned l
 }
 
 /**
+ * agg_select_better - is there a lane that a QP should rather have?
+ * @qp: the QP, with a lane QP
+ * @eligible: bit per lane id that may be chosen, its own included
+ *
+ * Only one that would then have less load for its weight than the own one has
+ * now, or that is on the node of the program while the own one is not: each move
+ * makes the load more even, so they come to an end.
+ *
+ * Context: process; takes dev->select_lock; qp->mutex is held.
+ */
+bool agg_select_better(const struct agg_qp *qp, unsigned long eligible)
+{
+	const struct agg_lane *own = qp->lqp->lane;
+	struct agg_candidate c[AGG_MAX_LANES];
+	struct agg_flow flow = agg_qp_flow(qp);
+	struct agg_dev *dev = qp->dev;
+	const struct agg_policy *policy;
+	unsigned int n, i, at;
+	bool better = false;
+	unsigned long flags;
+	u32 queue;
+
+	rcu_read_lock();
+	spin_lock_irqsave(&dev->select_lock, flags);
+	policy = rcu_dereference(dev->policy);
+	n = agg_candidates(dev, eligible, qp->node, false, c);
+	for (at = 0; at < n && c[at].lane != own; at++)
+		;
+	if (at < n && n > 1) {
+		c[at].flows--;
+		/* What the others look at has passed when a QP moves. */
+		i = policy == &agg_policy_numa ? agg_select_numa(dev, &flow, c, n, &queue) :
+						 agg_select_hash(dev, &flow, c, n, &queue);
+		better = (u64)(c[i].flows + 1) * c[at].weight <
+			 (u64)(c[at].flows + 1) * c[i].weight;
+		if (policy == &agg_policy_numa && c[i].local_node != c[at].local_node)
+			better = c[i].local_node;
+		if (i == at)
+			better = false;
+	}
+	spin_unlock_irqrestore(&dev->select_lock, flags);
+	rcu_read_unlock();
+	return better;
+}
+
+/**
  * agg_select_account - count a flow on a lane that somebody else chose
  * @dev: agg device
  * @lane: the lane; the caller holds a reference
@@ -274,10 +320,13 @@ void agg_select_account(struct agg_dev *dev, struct agg_lane *lane)
 void agg_select_release(struct agg_dev *dev, struct agg_lane *lane)
 {
 	unsigned long flags;
+	bool last;
 
 	spin_lock_irqsave(&dev->select_lock, flags);
-	lane->home_flows--;
+	last = !--lane->home_flows;
 	spin_unlock_irqrestore(&dev->select_lock, flags);
+	if (last)
+		wake_up_all(&lane->drained);
 }
 
 /**

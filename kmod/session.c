@@ -746,6 +746,102 @@ int agg_session_peers(struct agg_dev *dev, unsigned long *cursor, struct agg_pee
 }
 
 /**
+ * agg_session_peer_lanes - walk what the peers have told of their lanes
+ * @dev: the device
+ * @cursor: 0 to begin with; where to go on, afterwards
+ * @out: filled with the table of the next peer whose session is up
+ *
+ * Context: process; does not sleep.
+ * Return: 0 if @out was filled, -ENOENT when there are no more.
+ */
+int agg_session_peer_lanes(struct agg_dev *dev, unsigned long *cursor, struct agg_wire_lanes *out)
+{
+	struct agg_session_dev *sess;
+	struct agg_peer *peer;
+	int err = -ENOENT;
+
+	sess = agg_sess_get(dev);
+	if (!sess)
+		return err;
+
+	spin_lock(&sess->lock);
+	list_for_each_entry(peer, &sess->peers, node) {
+		if (peer->seq <= *cursor)
+			continue;
+		*cursor = peer->seq;
+		spin_lock(&peer->lock);
+		if (peer->up) {
+			*out = peer->lanes;
+			err = 0;
+		}
+		spin_unlock(&peer->lock);
+		if (!err)
+			break;
+	}
+	spin_unlock(&sess->lock);
+	agg_sess_put(sess);
+	return err;
+}
+
+static const struct agg_wire_lane *agg_lanes_find(const struct agg_wire_lanes *lanes, const u8 *gid)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < lanes->nr; i++)
+		for (j = 0; j < lanes->lane[i].nr_gids; j++)
+			if (!memcmp(lanes->lane[i].gid[j], gid, AGG_WIRE_GID_LEN))
+				return &lanes->lane[i];
+	return NULL;
+}
+
+/**
+ * agg_session_find_lane - whose lane has this address, and does the peer live?
+ * @dev: the device
+ * @gid: address of a lane, 16 bytes
+ * @out: filled with what its owner last told of it
+ * @heard: filled with the jiffies of the last message of its owner
+ *
+ * The owner is also sent a PING, so that it is heard the next time.
+ *
+ * Context: process, may sleep.
+ * Return: whether a peer whose session is up has such a lane.
+ */
+bool agg_session_find_lane(struct agg_dev *dev, const u8 *gid, struct agg_wire_lane *out,
+			   unsigned long *heard)
+{
+	const struct agg_wire_lane *lane;
+	struct agg_session_dev *sess;
+	struct agg_conn *c = NULL;
+	struct agg_peer *peer;
+
+	sess = agg_sess_get(dev);
+	if (!sess)
+		return false;
+
+	spin_lock(&sess->lock);
+	list_for_each_entry(peer, &sess->peers, node) {
+		spin_lock(&peer->lock);
+		lane = peer->up ? agg_lanes_find(&peer->lanes, gid) : NULL;
+		if (lane) {
+			*out = *lane;
+			c = peer->conn;
+			kref_get(&c->ref);
+		}
+		spin_unlock(&peer->lock);
+		if (c)
+			break;
+	}
+	spin_unlock(&sess->lock);
+	agg_sess_put(sess);
+	if (!c)
+		return false;
+	*heard = READ_ONCE(c->last_rx);
+	agg_conn_ping(c);
+	agg_conn_put(c);
+	return true;
+}
+
+/**
  * agg_session_init - make ready for devices
  *
  * Context: process, may sleep.

@@ -58,5 +58,10 @@ struct agg_peer_info {
 };
 
 int agg_session_peers(struct agg_dev *dev, unsigned long *cursor, struct agg_peer_info *out);
+int agg_session_peer_lanes(struct agg_dev *dev, unsigned long *cursor, struct agg_wire_lanes *out);
+bool agg_session_find_lane(struct agg_dev *dev, const u8 *gid, struct agg_wire_lane *out,
+			   unsigned long *heard);
+bool agg_path_gids(struct agg_lane *lane, const struct agg_wire_lane *peer, union ib_gid *gid,
+		   union ib_gid *peer_gid);
 
 #endif /* AGG_SESSION_H */

@@ -29,7 +29,7 @@
  */
 #include <linux/percpu.h>
 
-#include "agg.h"
+#include "failover.h"
 #include "session.h"
 #include "wqe.h"
 
@@ -348,6 +348,8 @@ void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 		spin_unlock_irqrestore(&sq->lock, flags);
 		return;
 	}
+	if (wc->status == IB_WC_SUCCESS)
+		agg_probe_came_through(lqp->path);
 	/* Nothing but what was posted can complete. */
 	if (!WARN_ON_ONCE((u32)wc->wr_id - sq->cons >= sq->issue - sq->cons))
 		ok = wc->status == IB_WC_SUCCESS ?
@@ -927,6 +929,9 @@ void agg_sq_run(struct agg_qp *qp)
 	} while (more);
 	if (unlikely(drained))
 		agg_qp_sqd_done(qp);
+	if (unlikely(test_bit(AGG_QPF_MOVE_WAIT, &qp->flags)) && agg_sq_idle(qp) &&
+	    test_and_clear_bit(AGG_QPF_MOVE_WAIT, &qp->flags))
+		agg_fo_queue(qp, 0);
 }
 
 /**

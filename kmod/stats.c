@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Counters: sums over the lanes there are, and their export to `rdma
- * statistic`. A lane that leaves takes its counters along.
+ * Counters: sums over the lanes, also those that have left, and their export to
+ * `rdma statistic`. What counts events never decreases.
  */
 #include "stats.h"
 
@@ -39,9 +39,11 @@ const struct rdma_stat_desc agg_stat_descs[AGG_STAT_NR] = {
 	[EVENT(RNR_EXCEEDED)]		= { .name = "rnr_exceeded" },
 	[EVENT(FAILOVER)]		= { .name = "failovers" },
 	[EVENT(FAILOVER_LOST)]		= { .name = "failovers_lost" },
+	[EVENT(MOVE)]			= { .name = "moves" },
 	[EVENT(REPLAYED)]		= { .name = "requests_replayed" },
 	[EVENT(RESOLVED)]		= { .name = "requests_resolved" },
 	[EVENT(ATOMIC_LOST)]		= { .name = "atomics_lost" },
+	[EVENT(PATH_LOST)]		= { .name = "paths_lost" },
 };
 
 static void agg_stats_add(u64 *v, const struct agg_lane_stats *s)
@@ -87,7 +89,7 @@ void agg_stats_of_lane(const struct agg_lane *lane, u64 *v)
  * @dev: the device
  * @v: room for AGG_STAT_NR
  *
- * Context: any.
+ * Context: process.
  */
 void agg_stats_of_dev(struct agg_dev *dev, u64 *v)
 {
@@ -96,6 +98,16 @@ void agg_stats_of_dev(struct agg_dev *dev, u64 *v)
 	int i;
 
 	memset(v, 0, AGG_STAT_LANE_NR * sizeof(*v));
+	/* No lane is counted twice or left out when it leaves meanwhile. */
+	spin_lock(&dev->stats_lock);
+	agg_stats_add(v, &dev->gone);
+	/* Whatever it did not complete is nobody's any more. */
+	v[AGG_STAT_OUT_REQS] = 0;
+	v[AGG_STAT_OUT_BYTES] = 0;
+	if (dev->leaving) {
+		agg_lane_read_stats(dev->leaving, &s);
+		agg_stats_add(v, &s);
+	}
 	rcu_read_lock();
 	for (i = 0; i < AGG_MAX_LANES; i++) {
 		lane = rcu_dereference(dev->lanes[i]);
@@ -105,6 +117,7 @@ void agg_stats_of_dev(struct agg_dev *dev, u64 *v)
 		agg_stats_add(v, &s);
 	}
 	rcu_read_unlock();
+	spin_unlock(&dev->stats_lock);
 	for (i = 0; i < AGG_CNT_NR; i++)
 		v[AGG_STAT_EVENTS + i] = atomic64_read(&dev->cnt[i]);
 }

@@ -51,6 +51,31 @@ TRACE_EVENT(agg_lane_state,
 		  agg_show_lane_state(__entry->to), (void *)__entry->caller)
 );
 
+TRACE_EVENT(agg_path,
+	TP_PROTO(const struct agg_lane *lane, const union ib_gid *gid, const union ib_gid *peer_gid,
+		 bool dead),
+	TP_ARGS(lane, gid, peer_gid, dead),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(&lane->dev->ibdev.dev))
+		__string(lane, lane->ibdev_name)
+		__field(u32, port)
+		__array(u8, gid, 16)
+		__array(u8, peer_gid, 16)
+		__field(bool, dead)
+	),
+	TP_fast_assign(
+		agg_assign_str(dev, dev_name(&lane->dev->ibdev.dev));
+		agg_assign_str(lane, lane->ibdev_name);
+		__entry->port = lane->port;
+		memcpy(__entry->gid, gid->raw, 16);
+		memcpy(__entry->peer_gid, peer_gid->raw, 16);
+		__entry->dead = dead;
+	),
+	TP_printk("%s lane %s/%u %pI6c -> %pI6c %s", __get_str(dev), __get_str(lane),
+		  __entry->port, __entry->gid, __entry->peer_gid,
+		  __entry->dead ? "dead" : "alive")
+);
+
 TRACE_EVENT(agg_qp_state,
 	TP_PROTO(const struct agg_qp *qp, int from, int to, unsigned long caller),
 	TP_ARGS(qp, from, to, caller),

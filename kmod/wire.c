@@ -14,7 +14,7 @@
 #include "wire.h"
 
 #define MAX_24BIT	0xffffffu
-#define LANE_LEN	(5 + AGG_WIRE_LANE_GIDS * AGG_WIRE_GID_LEN + 12)
+#define LANE_LEN	(5 + AGG_WIRE_LANE_GIDS * AGG_WIRE_GID_LEN + 20)
 
 struct reader {
 	const u8 *p;
@@ -260,6 +260,8 @@ static void wr_lanes(struct writer *w, const struct agg_wire_lanes *m)
 		wr32(w, l->speed);
 		wr32(w, l->weight);
 		wr32(w, l->poison_rkey);
+		wr32(w, l->probe_qpn);
+		wr32(w, l->probe_qkey);
 	}
 }
 
@@ -276,6 +278,8 @@ static void rd_lane(struct reader *r, struct agg_wire_lane *l)
 	l->speed = rd32(r);
 	l->weight = rd32(r);
 	l->poison_rkey = rd32(r);
+	l->probe_qpn = rd_max(r, 4, MAX_24BIT);
+	l->probe_qkey = rd32(r);
 }
 
 static void rd_lanes(struct reader *r, struct agg_wire_lanes *m)
@@ -554,6 +558,7 @@ int agg_wire_put_attach(u8 *buf, size_t size, u8 type, u8 flags, u32 id,
 	wr32(&w, m->frozen_epoch);
 	wr32(&w, m->frozen_psn);
 	wr32(&w, m->frozen_recvs);
+	wr32(&w, m->attempt);
 	return wr_end(&w);
 }
 
@@ -580,7 +585,7 @@ int agg_wire_get_attach(const u8 *msg, size_t len, struct agg_wire_attach *m)
 {
 	struct reader r = rd_begin(msg, len);
 
-	m->kind = rd_max(&r, 1, AGG_WIRE_READY);
+	m->kind = rd_max(&r, 1, AGG_WIRE_MOVE);
 	if (m->kind < AGG_WIRE_ASK)
 		r.bad = true;
 	m->status = rd8(&r);
@@ -607,6 +612,7 @@ int agg_wire_get_attach(const u8 *msg, size_t len, struct agg_wire_attach *m)
 	m->frozen_epoch = rd32(&r);
 	m->frozen_psn = rd_max(&r, 4, MAX_24BIT);
 	m->frozen_recvs = rd32(&r);
+	m->attempt = rd32(&r);
 	return rd_end(&r);
 }
 

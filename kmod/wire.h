@@ -61,6 +61,8 @@ struct agg_wire_hdr {
  * @weight: as used by the sender's lane choice
  * @poison_rkey: a key of this lane that is never valid: stands for a remote
  *	key the sender does not have, so that the refusal comes from the lane
+ * @probe_qpn: UD QP of the lane that answers probes, 0 = none
+ * @probe_qkey: its Q_Key
  */
 struct agg_wire_lane {
 	u8 id;
@@ -72,6 +74,8 @@ struct agg_wire_lane {
 	u32 speed;
 	u32 weight;
 	u32 poison_rkey;
+	u32 probe_qpn;
+	u32 probe_qkey;
 };
 
 /**
@@ -141,6 +145,7 @@ enum agg_wire_attach_kind {
 	AGG_WIRE_RQSTATE = 3,	/* has your QP had no receive for the RNR grace time? */
 	AGG_WIRE_FENCE	= 4,	/* the path failed; here is what I have executed, and you? */
 	AGG_WIRE_READY	= 5,	/* the leader's end of the new path takes packets */
+	AGG_WIRE_MOVE	= 6,	/* the leader has nothing outstanding and wants another path */
 };
 
 enum agg_wire_attach_status {
@@ -188,6 +193,7 @@ enum agg_wire_attach_status {
  * @frozen_epoch: of the lane QP pair that has failed
  * @frozen_psn: packets the sender executed on it as responder, modulo 2^24
  * @frozen_recvs: receives the sender completed on it
+ * @attempt: number of the MOVE, from 1 for each epoch
  *
  * "Sender" is whoever sends this message; in a reply src and dst change sides.
  */
@@ -217,6 +223,7 @@ struct agg_wire_attach {
 	u32 frozen_epoch;
 	u32 frozen_psn;
 	u32 frozen_recvs;
+	u32 attempt;
 };
 
 enum agg_wire_key_status {

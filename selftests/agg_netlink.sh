@@ -116,9 +116,10 @@ for policy in least rr numa hash; do
 	is "policy" "$(value policy param show agg0)" $policy
 done
 ok "all parameters in one request" rdma-agg param set agg0 load-bound 150% tx-queues 3 rx-queues 5 \
-	connect-timeout 3s keepalive 1500ms rnr-grace 20 ack-timeout-min 17 ack-timeout-max 22 failover-timeout 10s
+	connect-timeout 3s keepalive 1500ms rnr-grace 20 ack-timeout-min 17 ack-timeout-max 22 failover-timeout 10s \
+	updelay 1s probe-interval 100 probe-lost 5
 is "parameters" "$(rdma-agg param show agg0 | awk 'NR > 1 { $1 = ""; print }' | paste -sd,)" \
-	" policy hash, load-bound 150 %, tx-queues 3, rx-queues 5, session-port 47910, connect-timeout 3 s, keepalive 1500 ms, rnr-grace 20 ms, ack-timeout-min 17 (537 ms), ack-timeout-max 22 (17.2 s), failover-timeout 10 s, psk none"
+	" policy hash, load-bound 150 %, tx-queues 3, rx-queues 5, session-port 47910, connect-timeout 3 s, keepalive 1500 ms, rnr-grace 20 ms, ack-timeout-min 17 (537 ms), ack-timeout-max 22 (17.2 s), failover-timeout 10 s, updelay 1 s, probe-interval 100 ms, probe-lost 5, psk none"
 exits "a request that is refused in part" 2 rdma-agg param set agg0 load-bound 100 session-port 4711
 is "changes nothing" "$(value load-bound param show agg0)" 150
 

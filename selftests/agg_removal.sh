@@ -47,6 +47,30 @@ stop_traffic() {
 	return 0
 }
 
+# What the device counts, again and again, in a file; not what is outstanding.
+watch_counters() {
+	while rdma statistic show link "$DEV/1"; do :; done |
+		sed -u 's/outstanding_[a-z]* [0-9]* //g' > "$AGG_TMP/counters" &
+	watcher=$!
+}
+# None of it has decreased, and some of it has grown.
+none_decreased() {
+	kill "$watcher"
+	wait "$watcher" 2> /dev/null
+	awk '
+		$1 == "link" && NF > 40 {
+			for (i = 3; i < NF; i += 2) {
+				if ($(i + 1) < last[$i]) { print $i ": " last[$i] ", then " $(i + 1); bad = 1 }
+				last[$i] = $(i + 1)
+			}
+			if (!n++) first = last["tx_bytes"]
+		}
+		END {
+			print n " samples, " last["tx_bytes"] - first " bytes sent"
+			exit bad || n < 20 || last["tx_bytes"] == first
+		}' "$AGG_TMP/counters"
+}
+
 lane_is() { rdma-agg lane show "$DEV" "$1" | grep -qw "$2"; }
 port_is() { rdma link show "$DEV/1" | grep -q "state $1"; }
 
@@ -75,6 +99,7 @@ ok "the port is active with a lane" wait_for 10 port_is ACTIVE
 for ((i = 0; i < AGG_LANES; i++)); do wait_for 10 lane_is "rxe$i/1" up; done
 ok "traffic goes on after all that" wait_for 40 flowing
 
+watch_counters
 refuses "rmmod is refused while a device is open" "in use" rmmod rdma_agg
 ok "a lane is removed by the CLI" timeout "$(few 20 60)" rdma-agg lane del "$DEV" rxe0/1
 ok "traffic goes on by the others" wait_for 40 flowing
@@ -84,6 +109,7 @@ ok "the lane is taken back" rdma-agg lane add "$DEV" rxe0/1 rail 0
 ok "traffic on all lanes" start_traffic
 ok "the lane's RDMA device is deleted" timeout "$(few 20 60)" rdma link delete rxe2
 ok "traffic goes on by the others again" wait_for 40 flowing
+ok "no counter of the device has gone back" none_decreased
 stop_traffic
 ok "the lane is gone" bash -c "! rdma-agg -j lane show $DEV | grep -q rxe2"
 ok "its device comes back" rdma link add rxe2 type rxe netdev lane2

@@ -147,9 +147,11 @@ class Spec:
 GOOD = {
     "dev-name": b"agg0\0", "ibdev-name": b"rxe0\0", "ifname": b"lane0\0",
     "ifindex": 1, "psk": b"0123456789abcdef", "gid": bytes(16), "sgid": bytes(16),
-    "rail": 9, "weight": 77, "policy": 1, "load-bound": 200, "tx-queues": 3, "rx-queues": 5,
+    "rail": 9, "weight": 77, "admin": 1, "policy": 1, "load-bound": 200, "tx-queues": 3,
+    "rx-queues": 5,
     "session-port": 47911, "connect-timeout": 3000, "keepalive": 2000, "rnr-grace": 50,
     "ack-timeout-min": 17, "ack-timeout-max": 21, "failover-timeout": 20000,
+    "updelay": 5, "probe-interval": 300, "probe-lost": 5,
     "ibdev-port": 1, "qpn": 17,
 }
 
@@ -245,7 +247,8 @@ class Tests:
             self.refused("no lane", ops[name], self.full(ops[name], ("ibdev-name",)),
                          "ibdev-name", {errno.EINVAL})
         self.refused("nothing to set", ops["lane-set"],
-                     self.full(ops["lane-set"], ("rail", "weight")), "weight", {errno.EINVAL})
+                     self.full(ops["lane-set"], ("rail", "weight", "admin")), "weight",
+                     {errno.EINVAL})
         self.refused("no peer", ops["peer-get"], self.full(ops["peer-get"], ("gid",)), "gid",
                      {errno.EINVAL})
         self.refused("no qpn", ops["qp-get"], self.full(ops["qp-get"], ("qpn",)), "qpn",

@@ -30,8 +30,8 @@ ERR = dict(version=1, no_device=2, auth=3, need_auth=4, no_auth=5, busy=6,
 OK, NO_QP, GONE = 0, 1, 5
 ASK, OFFER = 1, 2
 NO_LANE = 0xff
-LANE_LEN = 81
-ATTACH_FMT = '>BBBQQQQIII16s16sQBBII16sBBBBIII'
+LANE_LEN = 89
+ATTACH_FMT = '>BBBQQQQIII16s16sQBBII16sBBBBIIII'
 
 
 class Failure(Exception):
@@ -62,7 +62,7 @@ def lanes(instance, epoch, ids=(0, 1)):
     for i in ids:
         body += struct.pack('>BBBBB', i, i, 2, 5, 1)
         body += gid(f'10.10.{i}.99') + bytes(48)
-        body += struct.pack('>III', 1000, 1000, 0xdead00 + i)
+        body += struct.pack('>IIIII', 1000, 1000, 0xdead00 + i, 0, 0)
     return body
 
 
@@ -80,7 +80,7 @@ class Attach:
     NAMES = ('kind status flags instance_src instance_dst cookie_src '
              'cookie_dst epoch sqpn dqpn sgid dgid lanes_ok slane dlane '
              'lane_qpn psn lane_gid mtu rnr_timer max_rd max_dest_rd '
-             'frozen_epoch frozen_psn frozen_recvs').split()
+             'frozen_epoch frozen_psn frozen_recvs attempt').split()
 
     def __init__(self, **kw):
         self.v = dict.fromkeys(self.NAMES, 0)

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +19,8 @@
 
 #include "common.h"
 #include "verify_end.h"
+volatile sig_atomic_t told_to_end;
+
 static bool quiet;
 static int die_fd = -1;
 
@@ -115,6 +118,7 @@ static bool poll_ctl(struct end *e)
 			e->qp[m.qp].credit = m.val;
 		else if (m.type == M_TOTAL)
 			e->qp[m.qp].total = m.val;
+		e->peer_ends = e->peer_ends || (m.type == M_TOTAL && e->cfg.bidir);
 	}
 }
 
@@ -529,7 +533,8 @@ static void usage(FILE *f)
 "       verify -d DEVICE [-g GID] [OPTION...] --loop[=DEVICE2]    both\n"
 " -g GID        index or address (default: first RoCE v2 GID); --gid2 of DEVICE2\n"
 " -q N          QPs (1)                -b           both directions\n"
-" -n N          batches per flow (50)  -T SECONDS   for that long instead\n"
+" -n N          batches per flow (50)  -T SECONDS   for that long instead,\n"
+"                                                or until SIGUSR1\n"
 " -o OP[:W],..  send send_imm write write_imm read cas fadd all (all)\n"
 " -s SIZE,..    sizes and ranges, e.g. 0,1,100-4k,8m (0-64k)\n"
 " -B N          most operations in a batch (16), -w N batches under way (2)\n"
@@ -622,6 +627,12 @@ struct thread_arg {
 	const char *dev, *gid;
 };
 
+static void on_usr1(int sig)
+{
+	(void)sig;
+	told_to_end = 1;
+}
+
 static void *server_thread(void *p)
 {
 	struct thread_arg *a = p;
@@ -668,6 +679,7 @@ int main(int argc, char **argv)
 	uint32_t i;
 
 	progname = "verify";
+	signal(SIGUSR1, on_usr1);
 	while ((opt = getopt_long(argc, argv, "d:g:p:q:bn:T:o:s:B:w:S:zI:u:D:R:C:fec:1M:m:t:r:x:h",
 				  longs, NULL)) != -1) {
 		for (i = 0; i < ARRAY_SIZE(numbers) && numbers[i].opt != opt; i++)

@@ -3,6 +3,8 @@
 #ifndef SELFTESTS_VERIFY_END_H
 #define SELFTESTS_VERIFY_END_H
 
+#include <signal.h>
+
 #include "common.h"
 #include "verify.h"
 
@@ -104,6 +106,7 @@ struct end {
 	uint32_t peer_rkey[16];
 	struct vqp *qp;
 	struct vqp *hash[QP_HASH];
+	bool peer_ends;			/* -T: it starts no more */
 	bool done_sent, done_got;
 	uint64_t start, last_progress;
 	uint64_t ops, bytes, rops, rbytes;
@@ -116,6 +119,8 @@ struct msg {
 	uint32_t type, qp;
 	uint64_t val;
 };
+
+extern volatile sig_atomic_t told_to_end;
 
 void msg_send(struct end *e, uint32_t type, uint32_t qp, uint64_t val);
 

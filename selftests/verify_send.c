@@ -275,7 +275,8 @@ bool queue_op(struct vqp *q, const struct op *op)
 
 static bool time_over(const struct end *e)
 {
-	return e->cfg.seconds && now_us() - e->start > e->cfg.seconds * 1000000ULL;
+	return e->cfg.seconds && (told_to_end || e->peer_ends ||
+				  now_us() - e->start > e->cfg.seconds * 1000000ULL);
 }
 
 bool requester_step(struct vqp *q)

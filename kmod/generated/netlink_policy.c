@@ -56,13 +56,14 @@ const struct nla_policy rdma_agg_lane_del_nl_policy[RDMA_AGG_A_LANE_IBDEV_PORT +
 };
 
 /* RDMA_AGG_CMD_LANE_SET - do */
-const struct nla_policy rdma_agg_lane_set_nl_policy[RDMA_AGG_A_LANE_WEIGHT + 1] = {
+const struct nla_policy rdma_agg_lane_set_nl_policy[RDMA_AGG_A_LANE_ADMIN + 1] = {
 	[RDMA_AGG_A_LANE_DEV_INDEX] = { .type = NLA_U32, },
 	[RDMA_AGG_A_LANE_DEV_NAME] = { .type = NLA_NUL_STRING, .len = 63, },
 	[RDMA_AGG_A_LANE_IBDEV_NAME] = { .type = NLA_NUL_STRING, .len = 63, },
 	[RDMA_AGG_A_LANE_IBDEV_PORT] = NLA_POLICY_MIN(NLA_U32, 1),
 	[RDMA_AGG_A_LANE_RAIL] = NLA_POLICY_MAX(NLA_U32, 254),
 	[RDMA_AGG_A_LANE_WEIGHT] = { .type = NLA_U32, },
+	[RDMA_AGG_A_LANE_ADMIN] = NLA_POLICY_MAX(NLA_U32, 2),
 };
 
 /* RDMA_AGG_CMD_PEER_GET - do */
@@ -95,7 +96,7 @@ const struct nla_policy rdma_agg_param_get_nl_policy[RDMA_AGG_A_PARAM_DEV_NAME +
 };
 
 /* RDMA_AGG_CMD_PARAM_SET - do */
-const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT + 1] = {
+const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_PROBE_LOST + 1] = {
 	[RDMA_AGG_A_PARAM_DEV_INDEX] = { .type = NLA_U32, },
 	[RDMA_AGG_A_PARAM_DEV_NAME] = { .type = NLA_NUL_STRING, .len = 63, },
 	[RDMA_AGG_A_PARAM_POLICY] = NLA_POLICY_MAX(NLA_U32, 3),
@@ -109,6 +110,9 @@ const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_FAILOVER_T
 	[RDMA_AGG_A_PARAM_ACK_TIMEOUT_MIN] = NLA_POLICY_RANGE(NLA_U32, 1, 31),
 	[RDMA_AGG_A_PARAM_ACK_TIMEOUT_MAX] = NLA_POLICY_RANGE(NLA_U32, 1, 31),
 	[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT] = { .type = NLA_U32, },
+	[RDMA_AGG_A_PARAM_UPDELAY] = NLA_POLICY_MAX(NLA_U32, 30000),
+	[RDMA_AGG_A_PARAM_PROBE_INTERVAL] = NLA_POLICY_MAX(NLA_U32, 10000),
+	[RDMA_AGG_A_PARAM_PROBE_LOST] = NLA_POLICY_RANGE(NLA_U32, 2, 100),
 	[RDMA_AGG_A_PARAM_PSK] = { .type = NLA_BINARY, },
 };
 
@@ -160,7 +164,7 @@ const struct genl_ops rdma_agg_nl_ops[12] = {
 		.cmd		= RDMA_AGG_CMD_LANE_SET,
 		.doit		= rdma_agg_nl_lane_set_doit,
 		.policy		= rdma_agg_lane_set_nl_policy,
-		.maxattr	= RDMA_AGG_A_LANE_WEIGHT,
+		.maxattr	= RDMA_AGG_A_LANE_ADMIN,
 		.flags		= GENL_UNS_ADMIN_PERM,
 	},
 	{
@@ -195,7 +199,7 @@ const struct genl_ops rdma_agg_nl_ops[12] = {
 		.cmd		= RDMA_AGG_CMD_PARAM_SET,
 		.doit		= rdma_agg_nl_param_set_doit,
 		.policy		= rdma_agg_param_set_nl_policy,
-		.maxattr	= RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT,
+		.maxattr	= RDMA_AGG_A_PARAM_PROBE_LOST,
 		.flags		= GENL_UNS_ADMIN_PERM,
 	},
 };

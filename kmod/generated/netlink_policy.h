@@ -23,7 +23,7 @@ extern const struct nla_policy rdma_agg_lane_new_nl_policy[RDMA_AGG_A_LANE_WEIGH
 
 extern const struct nla_policy rdma_agg_lane_del_nl_policy[RDMA_AGG_A_LANE_IBDEV_PORT + 1];
 
-extern const struct nla_policy rdma_agg_lane_set_nl_policy[RDMA_AGG_A_LANE_WEIGHT + 1];
+extern const struct nla_policy rdma_agg_lane_set_nl_policy[RDMA_AGG_A_LANE_ADMIN + 1];
 
 extern const struct nla_policy rdma_agg_peer_get_nl_policy[RDMA_AGG_A_PEER_SGID + 1];
 
@@ -33,7 +33,7 @@ extern const struct nla_policy rdma_agg_stat_get_nl_policy[RDMA_AGG_A_STAT_IBDEV
 
 extern const struct nla_policy rdma_agg_param_get_nl_policy[RDMA_AGG_A_PARAM_DEV_NAME + 1];
 
-extern const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT + 1];
+extern const struct nla_policy rdma_agg_param_set_nl_policy[RDMA_AGG_A_PARAM_PROBE_LOST + 1];
 
 /* Ops table for rdma_agg */
 extern const struct genl_ops rdma_agg_nl_ops[12];

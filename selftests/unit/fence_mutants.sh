@@ -44,6 +44,8 @@ mutant rule_14_unattached_counts 's/\tif \(f->state == AGG_FENCE_OFFERED\) \{/\t
 mutant rule_14_refused_may_come '/agg_newer\(epoch, f->refused\)\)$/,+1s/if \(!agg_newer\(epoch, f->refused\)\)/if (0)/'
 mutant rule_15_repeat_makes_new 's/return AGG_FENCE_REPEAT;/return AGG_FENCE_TAKE;/'
 mutant rule_15_late_offer 's/if \(!agg_newer\(epoch, f->own.epoch\)\)/if (0)/'
+mutant rule_20_move_with_work 's/if \(idle\)$/if (1)/'
+mutant rule_21_refused_may_come '/agg_newer\(attempt, f->move_refused\)\)$/s/!agg_newer.*$/0)/'
 mutant psn_signed_comparison 's/0x800000 \? 0x1000000/0x400000 ? 0x1000000/'
 mutant packets_of_nothing 's/return length <= mtu \? 1/return length <= mtu ? !!length/'
 echo "1..$nr"

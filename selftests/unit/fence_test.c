@@ -111,6 +111,31 @@ TEST(refusals)
 	CHECK(agg_fence_offered(&f, 3, &peer) == AGG_FENCE_BAD, "we lead");
 }
 
+TEST(moves)
+{
+	struct agg_frozen peer = { 4, 0, 0 };
+	struct agg_fence f;
+
+	agg_fence_init(&f, false, 4);
+	CHECK(agg_fence_move(&f, 4, 1, false) == AGG_FENCE_REFUSE, "something is under way");
+	CHECK(agg_fence_move(&f, 4, 1, true) == AGG_FENCE_REFUSE, "refused once is for ever");
+	CHECK(agg_fence_move(&f, 3, 2, true) == AGG_FENCE_STALE, "a pair of the past");
+	CHECK(agg_fence_move(&f, 5, 2, true) == AGG_FENCE_BAD, "a pair to come");
+	CHECK(agg_fence_move(&f, 4, 2, true) == AGG_FENCE_DRAIN, "the next attempt");
+	CHECK(f.state == AGG_FENCE_LIVE, "the caller makes it quiet");
+	agg_fence_quiet(&f, 9, 2);
+	CHECK(agg_fence_move(&f, 4, 2, true) == AGG_FENCE_ANSWER, "repeated");
+	CHECK(agg_fence_move(&f, 4, 1, true) == AGG_FENCE_REFUSE, "the refused one, late");
+	agg_fence_learn(&f, &peer);
+	CHECK(agg_fence_move(&f, 4, 2, true) == AGG_FENCE_ANSWER, "known");
+	CHECK(agg_fence_offered(&f, 5, &peer) == AGG_FENCE_TAKE, "and then as ever");
+	agg_fence_attach(&f, 5);
+	CHECK(agg_fence_move(&f, 4, 2, true) == AGG_FENCE_STALE, "late");
+	CHECK(agg_fence_move(&f, 5, 1, true) == AGG_FENCE_DRAIN, "attempts begin anew");
+	f.leader = true;
+	CHECK(agg_fence_move(&f, 5, 2, true) == AGG_FENCE_BAD, "we lead");
+}
+
 /*
  * Two ends
  */
@@ -146,6 +171,8 @@ struct end {
 	int cons, issue;
 	u32 psn, psn_cons, takes;
 	bool failing;
+	u32 attempt;		/* leader: of the MOVE that is outstanding, posting stopped */
+	u32 attempts;
 	/* as receiver */
 	int recvs;		/* of this epoch */
 	int got;		/* requests of the peer that took a receive, ever */
@@ -153,17 +180,18 @@ struct end {
 };
 
 struct mail {
-	enum { FENCE, ANSWER, OFFER, YES, NO } what;
+	enum { FENCE, ANSWER, OFFER, YES, NO, MOVE, AGREED, BUSY } what;
 	int to;
 	u32 epoch;
 	bool frozen;
 	struct agg_frozen f;
+	u32 attempt;
 };
 
 static struct end ends[2];
 static struct pair pairs[PAIRS];
 static struct mail bag[BAG];
-static int mails;
+static int mails, moves;
 static bool broken;
 
 #define MUST(cond, ...)							\
@@ -182,6 +210,14 @@ static void post(int to, int what, u32 epoch, const struct agg_frozen *f)
 		m.frozen = true;
 		m.f = *f;
 	}
+	if (mails < BAG)
+		bag[mails++] = m;
+}
+
+static void post_move(int to, int what, u32 epoch, u32 attempt)
+{
+	struct mail m = { .what = what, .to = to, .epoch = epoch, .attempt = attempt };
+
 	if (mails < BAG)
 		bag[mails++] = m;
 }
@@ -209,7 +245,7 @@ static void issue(int me)
 	struct stream *s = &pair_of(e)->s[me];
 	struct req *r;
 
-	if (e->f.state != AGG_FENCE_LIVE || e->failing || e->issue == REQS)
+	if (e->f.state != AGG_FENCE_LIVE || e->failing || e->attempt || e->issue == REQS)
 		return;
 	r = &e->req[e->issue];
 	if (r->done) {
@@ -279,6 +315,7 @@ static void quiesce(int me)
 
 	pair_of(e)->there[me] = false;
 	e->failing = true;
+	e->attempt = 0;
 	MUST(agg_fence_quiet(&e->f, s->executed, e->recvs), "quiet");
 }
 
@@ -323,6 +360,7 @@ static void attach(struct end *e, u32 epoch)
 	agg_fence_attach(&e->f, epoch);
 	e->recvs = 0;
 	e->failing = false;
+	e->attempts = 0;
 }
 
 static void take_offer(int me, const struct mail *m)
@@ -352,6 +390,45 @@ static void take_offer(int me, const struct mail *m)
 	default:
 		MUST(false, "an offer of epoch %u in state %d", m->epoch, e->f.state);
 	}
+}
+
+static void take_move(int me, const struct mail *m)
+{
+	struct end *e = &ends[me];
+	int answer = AGREED;
+
+	switch (agg_fence_move(&e->f, m->epoch, m->attempt, e->cons == e->issue)) {
+	case AGG_FENCE_DRAIN:
+		MUST(e->cons == e->issue, "busy");
+		quiesce(me);
+		fallthrough;
+	case AGG_FENCE_ANSWER:
+		break;
+	case AGG_FENCE_REFUSE:
+		answer = BUSY;
+		break;
+	case AGG_FENCE_STALE:
+		return;
+	default:
+		MUST(false, "a MOVE of epoch %u in state %d", m->epoch, e->f.state);
+		return;
+	}
+	post_move(!me, answer, m->epoch, m->attempt);
+}
+
+/* What comes of it at the leader, in time or late. */
+static void moved(int me, const struct mail *m)
+{
+	struct end *e = &ends[me];
+
+	if (e->f.state != AGG_FENCE_LIVE || e->f.epoch != m->epoch || e->attempt != m->attempt)
+		return;
+	if (m->what == BUSY) {
+		e->attempt = 0;
+		return;
+	}
+	moves++;
+	quiesce(me);
 }
 
 static void deliver(const struct mail *m)
@@ -391,6 +468,13 @@ static void deliver(const struct mail *m)
 		if (e->f.epoch == m->epoch)
 			agg_fence_turned_down(&e->f);
 		break;
+	case MOVE:
+		take_move(me, m);
+		break;
+	case AGREED:
+	case BUSY:
+		moved(me, m);
+		break;
 	}
 }
 
@@ -399,6 +483,18 @@ static void speak(int me)
 	struct end *e = &ends[me];
 
 	switch (e->f.state) {
+	case AGG_FENCE_LIVE:
+		/* It asks, repeats what it asked, or gives up. */
+		if (!e->f.leader || e->cons != e->issue || e->f.epoch + 20 >= PAIRS)
+			break;
+		if (e->attempt && tap_rand() % 2) {
+			e->attempt = 0;
+			break;
+		}
+		if (!e->attempt)
+			e->attempt = ++e->attempts;
+		post_move(!me, MOVE, e->f.epoch, e->attempt);
+		break;
 	case AGG_FENCE_QUIET:
 		post(!me, FENCE, e->f.own.epoch, &e->f.own);
 		break;
@@ -499,6 +595,7 @@ TEST(two_ends)
 		if (!round_trip(&failures))
 			break;
 	CHECK(failures > 3000, "only %d failures in %d rounds", failures, n);
+	CHECK(moves > 1000, "only %d moves", moves);
 }
 
 int main(void)
@@ -508,6 +605,7 @@ int main(void)
 	RUN(fate);
 	RUN(frozen_once);
 	RUN(refusals);
+	RUN(moves);
 	RUN(two_ends);
 	return tap_end();
 }

@@ -49,6 +49,8 @@ static void sample_lanes(struct agg_wire_lanes *m, u8 nr)
 		l->speed = tap_rand();
 		l->weight = tap_rand();
 		l->poison_rkey = tap_rand();
+		l->probe_qpn = tap_rand() & MAX_24BIT;
+		l->probe_qkey = tap_rand();
 	}
 }
 
@@ -93,6 +95,7 @@ static void sample_attach(struct agg_wire_attach *m)
 	m->frozen_epoch = tap_rand();
 	m->frozen_psn = tap_rand() & MAX_24BIT;
 	m->frozen_recvs = tap_rand();
+	m->attempt = tap_rand();
 }
 
 static void sample_key(struct agg_wire_key *m, u8 nr)
@@ -200,7 +203,7 @@ TEST(layout)
 	CHECK(len == sizeof(want) && !memcmp(buf, want, len), "ERROR has changed");
 	sample_attach(&a);
 	len = agg_wire_put_attach(buf, sizeof(buf), AGG_WIRE_ATTACH, 0, 1, &a);
-	CHECK(len == 141, "ATTACH has %d bytes", len);
+	CHECK(len == 145, "ATTACH has %d bytes", len);
 	CHECK(buf[15] == (u8)(a.instance_src >> 56), "first after the flags");
 	sample_key(&k, 2);
 	len = agg_wire_put_key(buf, sizeof(buf), 0, 1, &k);

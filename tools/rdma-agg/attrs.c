@@ -7,7 +7,7 @@
 
 #include "rdma-agg.h"
 
-#define NAMES(var, from, ...)						\
+#define STRINGS(var, from, ...)						\
 	static const char *const var##_list[] = { __VA_ARGS__ };	\
 	const struct names names_##var = {				\
 		.first = from,						\
@@ -15,15 +15,17 @@
 		.name = var##_list,					\
 	}
 
-NAMES(policy, 0, "hash", "least", "rr", "numa");
-NAMES(lane_state, 0, "down", "probe", "up", "congested", "paused", "storm");
-NAMES(port_state, 1, "down", "init", "armed", "active", "active-defer");
-NAMES(qp_type, 1, "gsi", "rc", "uc", "ud");
-NAMES(qp_state, 0, "reset", "init", "rtr", "rts", "sqd", "sqe", "err");
-NAMES(cause, 0, "none", "retry", "lane-fault", "lane-down", "lane-gone", "peer", "connect");
-NAMES(peer_state, 0, "down", "up");
-NAMES(event, 0, "new", "del", "change");
-NAMES(direction, 0, "tx", "rx");
+STRINGS(policy, 0, "hash", "least", "rr", "numa");
+STRINGS(lane_state, 0, "down", "probe", "up", "congested", "paused", "storm");
+STRINGS(port_state, 1, "down", "init", "armed", "active", "active-defer");
+STRINGS(qp_type, 1, "gsi", "rc", "uc", "ud");
+STRINGS(qp_state, 0, "reset", "init", "rtr", "rts", "sqd", "sqe", "err");
+STRINGS(cause, 0, "none", "retry", "lane-fault", "lane-down", "lane-gone", "peer", "connect",
+	"move", "probe");
+STRINGS(lane_admin, 0, "up", "drain", "down");
+STRINGS(peer_state, 0, "down", "up");
+STRINGS(event, 0, "new", "del", "change");
+STRINGS(direction, 0, "tx", "rx");
 
 /* NULL for a value that this version does not know. */
 const char *name_of(const struct names *names, uint32_t value)
@@ -88,6 +90,9 @@ static const struct attr lane_attrs[RDMA_AGG_A_LANE_MAX + 1] = {
 	[RDMA_AGG_A_LANE_OUTSTANDING_BYTES] = A("outstanding-bytes", U64),
 	[RDMA_AGG_A_LANE_STATE_CHANGES]	= A("state-changes", U64),
 	[RDMA_AGG_A_LANE_CREATED]	= A("created", U64),
+	[RDMA_AGG_A_LANE_ADMIN]		= ENUM("admin", lane_admin),
+	[RDMA_AGG_A_LANE_PATHS]		= A("paths", U32),
+	[RDMA_AGG_A_LANE_PATHS_DEAD]	= A("paths-dead", U32),
 };
 
 const struct set set_lane = { lane_attrs, RDMA_AGG_A_LANE_MAX };
@@ -142,6 +147,7 @@ static const struct attr qp_attrs[RDMA_AGG_A_QP_MAX + 1] = {
 	[RDMA_AGG_A_QP_FAILOVER_CAUSE]	= ENUM("failover-cause", cause),
 	[RDMA_AGG_A_QP_FAILOVER_LAST]	= A("failover-last", U32),
 	[RDMA_AGG_A_QP_FAILOVER_MAX]	= A("failover-max", U32),
+	[RDMA_AGG_A_QP_MOVES]		= A("moves", U32),
 	[RDMA_AGG_A_QP_REQUESTS_REPLAYED] = A("requests-replayed", U64),
 	[RDMA_AGG_A_QP_REQUESTS_RESOLVED] = A("requests-resolved", U64),
 };
@@ -199,6 +205,8 @@ static const struct attr stat_attrs[RDMA_AGG_A_STAT_MAX + 1] = {
 	[RDMA_AGG_A_STAT_RNR_EXCEEDED]		= A("rnr-exceeded", U64),
 	[RDMA_AGG_A_STAT_FAILOVERS]		= A("failovers", U64),
 	[RDMA_AGG_A_STAT_FAILOVERS_LOST]	= A("failovers-lost", U64),
+	[RDMA_AGG_A_STAT_MOVES]			= A("moves", U64),
+	[RDMA_AGG_A_STAT_PATHS_LOST]		= A("paths-lost", U64),
 	[RDMA_AGG_A_STAT_REQUESTS_REPLAYED]	= A("requests-replayed", U64),
 	[RDMA_AGG_A_STAT_REQUESTS_RESOLVED]	= A("requests-resolved", U64),
 	[RDMA_AGG_A_STAT_ATOMICS_LOST]		= A("atomics-lost", U64),
@@ -224,6 +232,9 @@ static const struct attr param_attrs[RDMA_AGG_A_PARAM_MAX + 1] = {
 	[RDMA_AGG_A_PARAM_PSK]			= A("psk", BINARY),
 	[RDMA_AGG_A_PARAM_PSK_SET]		= A("psk-set", U8),
 	[RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT]	= A("failover-timeout", U32),
+	[RDMA_AGG_A_PARAM_UPDELAY]		= A("updelay", U32),
+	[RDMA_AGG_A_PARAM_PROBE_INTERVAL]	= A("probe-interval", U32),
+	[RDMA_AGG_A_PARAM_PROBE_LOST]		= A("probe-lost", U32),
 };
 
 const struct set set_param = { param_attrs, RDMA_AGG_A_PARAM_MAX };

@@ -8,10 +8,12 @@ static void help(FILE *f)
 	fprintf(f,
 		"Usage: rdma-agg lane [ show [ DEV [ LANE ] ] ]\n"
 		"       rdma-agg lane add DEV LANE [ rail N ] [ weight N ]\n"
-		"       rdma-agg lane set DEV LANE { rail N | weight { N | auto } } ...\n"
+		"       rdma-agg lane set DEV LANE { rail N | weight { N | auto } |\n"
+		"                         admin { up | drain | down } } ...\n"
 		"       rdma-agg lane del DEV LANE\n"
 		"LANE := IBDEV[/PORT]; rail: lanes of equal rail on both hosts are paired;\n"
-		"weight: share of the flows, the speed in Mb/s if auto\n");
+		"weight: share of the flows, the speed in Mb/s if auto\n"
+		"admin: drain lets the flows leave it, down takes it from them\n");
 }
 
 static void show_text(const struct objs *objs)
@@ -23,19 +25,22 @@ static void show_text(const struct objs *objs)
 	static const char *const more[] = {
 		"DEVICE", "LANE", "NETDEV", "STATE", ">RAIL", ">SPEED", ">WEIGHT", ">FLOWS",
 		">QPS", ">OUTSTANDING", ">QUEUES tx/rx", "ADDRESS",
-		">ID", ">MTU", ">NODE", ">CHANGES", ">AGE", NULL
+		">ID", ">MTU", ">NODE", ">PATHS dead/all", ">CHANGES", ">AGE", NULL
 	};
 	struct table *t = table_new(opt.details ? more : heads);
 
 	for (unsigned int i = 0; i < objs->nr; i++) {
 		const struct obj *o = &objs->obj[i];
 		const char *state = name_of(&names_lane_state, obj_u32(o, RDMA_AGG_A_LANE_STATE));
+		uint32_t admin = obj_u32(o, RDMA_AGG_A_LANE_ADMIN);
 
 		table_cell(t, "%s", obj_str(o, RDMA_AGG_A_LANE_DEV_NAME));
 		table_cell(t, "%s/%u", obj_str(o, RDMA_AGG_A_LANE_IBDEV_NAME),
 			   obj_u32(o, RDMA_AGG_A_LANE_IBDEV_PORT));
 		table_cell(t, "%s", obj_str(o, RDMA_AGG_A_LANE_IFNAME));
-		table_cell(t, "%s", state ? state : "unknown");
+		table_cell(t, "%s%s", state ? state : "unknown",
+			   admin == RDMA_AGG_LANE_ADMIN_DRAIN ? " (drain)" :
+			   admin == RDMA_AGG_LANE_ADMIN_DOWN ? " (admin)" : "");
 		table_cell(t, "%u", obj_u32(o, RDMA_AGG_A_LANE_RAIL));
 		table_cell(t, "%s", str_speed(obj_u32(o, RDMA_AGG_A_LANE_SPEED)));
 		table_cell(t, "%u%s", obj_u32(o, RDMA_AGG_A_LANE_WEIGHT),
@@ -52,6 +57,8 @@ static void show_text(const struct objs *objs)
 		table_cell(t, "%u B", obj_u32(o, RDMA_AGG_A_LANE_MTU));
 		table_cell(t, "%s", obj_has(o, RDMA_AGG_A_LANE_NUMA_NODE) ?
 				    str("%u", obj_u32(o, RDMA_AGG_A_LANE_NUMA_NODE)) : "-");
+		table_cell(t, "%u/%u", obj_u32(o, RDMA_AGG_A_LANE_PATHS_DEAD),
+			   obj_u32(o, RDMA_AGG_A_LANE_PATHS));
 		table_cell(t, "%llu",
 			   (unsigned long long)obj_u64(o, RDMA_AGG_A_LANE_STATE_CHANGES));
 		table_cell(t, "%s", str_since(obj_u64(o, RDMA_AGG_A_LANE_CREATED)));
@@ -108,6 +115,7 @@ static int lane_write(uint8_t cmd, int argc, char **argv)
 {
 	bool has_rail = false, has_weight = false;
 	uint32_t rail = 0, weight = 0;
+	int admin = -1;
 	struct nlmsghdr *nlh;
 	int rc;
 
@@ -127,6 +135,10 @@ static int lane_write(uint8_t cmd, int argc, char **argv)
 				return usage("\"%s\" is no weight: 1 to 16777215, or auto",
 					     argv[i + 1]);
 			has_weight = true;
+		} else if (!strcmp(argv[i], "admin") && cmd == RDMA_AGG_CMD_LANE_SET) {
+			admin = value_of(&names_lane_admin, argv[i + 1]);
+			if (admin < 0)
+				return usage("\"%s\" is not up, drain or down", argv[i + 1]);
 		} else {
 			return usage("unexpected \"%s\"", argv[i]);
 		}
@@ -138,6 +150,8 @@ static int lane_write(uint8_t cmd, int argc, char **argv)
 		nl_put_u32(nlh, RDMA_AGG_A_LANE_RAIL, rail);
 	if (has_weight)
 		nl_put_u32(nlh, RDMA_AGG_A_LANE_WEIGHT, weight);
+	if (admin >= 0)
+		nl_put_u32(nlh, RDMA_AGG_A_LANE_ADMIN, admin);
 	return nl_send(nlh, &set_lane);
 }
 
@@ -149,7 +163,7 @@ static int lane_add(int argc, char **argv)
 static int lane_set(int argc, char **argv)
 {
 	if (argc == 2)
-		return usage("nothing to set: rail or weight");
+		return usage("nothing to set: rail, weight or admin");
 	return lane_write(RDMA_AGG_CMD_LANE_SET, argc, argv);
 }
 

@@ -34,6 +34,12 @@ static const struct param {
 	  "greatest ack timeout of a lane QP" },
 	{ "failover-timeout", RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT, MS,
 	  "how long requests wait when there is no path" },
+	{ "updelay", RDMA_AGG_A_PARAM_UPDELAY, MS,
+	  "how long a port must be active before the lane is used" },
+	{ "probe-interval", RDMA_AGG_A_PARAM_PROBE_INTERVAL, MS,
+	  "between two probes of a path that is used; 0: no probes" },
+	{ "probe-lost", RDMA_AGG_A_PARAM_PROBE_LOST, COUNT,
+	  "probes in a row without an answer that end a path, 2 to 100" },
 	{ "psk", RDMA_AGG_A_PARAM_PSK, PSK,
 	  "pre-shared key of the sessions: the file that has it, - for stdin, or none" },
 };

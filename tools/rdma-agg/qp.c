@@ -23,8 +23,8 @@ static void show_text(const struct objs *objs)
 	static const char *const more[] = {
 		"DEVICE", ">QPN", "TYPE", "STATE", "PEER", ">PEER QPN", "LANE", ">QUEUE tx/rx",
 		"PEER LANE", ">PID", "COMMAND", "FROM", "HASH", ">LANE QPN", ">PEER LANE QPN",
-		">AGE", ">EPOCH", ">FAILOVERS", "LAST CAUSE", ">LAST", ">LONGEST", ">REPLAYED",
-		">RESOLVED", NULL
+		">AGE", ">EPOCH", ">MOVES", ">FAILOVERS", "LAST CAUSE", ">LAST", ">LONGEST",
+		">REPLAYED", ">RESOLVED", NULL
 	};
 	struct table *t = table_new(opt.details ? more : heads);
 
@@ -35,7 +35,9 @@ static void show_text(const struct objs *objs)
 		bool named = obj_has(o, RDMA_AGG_A_QP_PEER_QPN);
 		bool path = obj_has(o, RDMA_AGG_A_QP_LANE_ID);
 		bool far = obj_has(o, RDMA_AGG_A_QP_PEER_LANE_ID);
-		uint32_t moves = obj_u32(o, RDMA_AGG_A_QP_FAILOVERS);
+		uint32_t failovers = obj_u32(o, RDMA_AGG_A_QP_FAILOVERS);
+		uint32_t last = obj_u32(o, RDMA_AGG_A_QP_FAILOVER_LAST);
+		uint32_t longest = obj_u32(o, RDMA_AGG_A_QP_FAILOVER_MAX);
 		const char *cause = name_of(&names_cause, obj_u32(o, RDMA_AGG_A_QP_FAILOVER_CAUSE));
 
 		table_cell(t, "%s", obj_str(o, RDMA_AGG_A_QP_DEV_NAME));
@@ -64,10 +66,11 @@ static void show_text(const struct objs *objs)
 		table_cell(t, "%s", far ? str("%u", obj_u32(o, RDMA_AGG_A_QP_PEER_LANE_QPN)) : "-");
 		table_cell(t, "%s", str_since(obj_u64(o, RDMA_AGG_A_QP_CREATED)));
 		table_cell(t, "%u", obj_u32(o, RDMA_AGG_A_QP_EPOCH));
-		table_cell(t, "%u", moves);
-		table_cell(t, "%s", !moves ? "-" : cause ? cause : "unknown");
-		table_cell(t, "%s", moves ? str_us(obj_u32(o, RDMA_AGG_A_QP_FAILOVER_LAST)) : "-");
-		table_cell(t, "%s", moves ? str_us(obj_u32(o, RDMA_AGG_A_QP_FAILOVER_MAX)) : "-");
+		table_cell(t, "%u", obj_u32(o, RDMA_AGG_A_QP_MOVES));
+		table_cell(t, "%u", failovers);
+		table_cell(t, "%s", !failovers ? "-" : cause ? cause : "unknown");
+		table_cell(t, "%s", failovers ? str_us(last) : "-");
+		table_cell(t, "%s", failovers ? str_us(longest) : "-");
 		table_cell(t, "%llu",
 			   (unsigned long long)obj_u64(o, RDMA_AGG_A_QP_REQUESTS_REPLAYED));
 		table_cell(t, "%llu",

@@ -76,7 +76,8 @@ struct set {
 
 extern const struct set set_dev, set_lane, set_peer, set_qp, set_stat, set_queue, set_param;
 extern const struct names names_policy, names_lane_state, names_port_state, names_qp_type,
-	names_qp_state, names_cause, names_peer_state, names_event, names_direction;
+	names_qp_state, names_cause, names_lane_admin, names_peer_state, names_event,
+	names_direction;
 
 const char *name_of(const struct names *names, uint32_t value);
 int value_of(const struct names *names, const char *name);
@@ -107,7 +108,7 @@ int nl_monitor(int (*event)(uint8_t cmd, const struct obj *obj), int (*lost)(voi
 
 const struct nlattr *obj_attr(const struct obj *obj, int type);
 bool obj_has(const struct obj *obj, int type);
-uint32_t obj_u32(const struct obj *obj, int type);	/* any integer up to 32 bits; 0 = absent */
+uint32_t obj_u32(const struct obj *obj, int type);	/* up to 32 bits; 0 = absent */
 uint64_t obj_u64(const struct obj *obj, int type);
 const char *obj_str(const struct obj *obj, int type);
 const void *obj_gid(const struct obj *obj, int type);

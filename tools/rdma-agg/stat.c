@@ -106,12 +106,13 @@ static void show_all(const struct obj *o)
 	static const char *const heads[] = { "COUNTER", ">VALUE", NULL };
 	struct table *t = table_new(heads);
 
-	for (int type = RDMA_AGG_A_STAT_TX_REQUESTS; type < RDMA_AGG_A_STAT_QUEUE; type++) {
+	for (int type = RDMA_AGG_A_STAT_TX_REQUESTS; type <= set_stat.max; type++) {
 		const char *name = set_stat.attr[type].name;
-		size_t len = strlen(name);
+		size_t len;
 
-		if (!obj_has(o, type))
+		if (!obj_has(o, type) || set_stat.attr[type].kind == ATTR_NEST)
 			continue;
+		len = strlen(name);
 		table_cell(t, "%s", name);
 		table_cell(t, "%s", len > 6 && !strcmp(name + len - 6, "-bytes") ?
 				    str_bytes(obj_u64(o, type)) : count(obj_u64(o, type)));

@@ -44,6 +44,18 @@ enum rdma_agg_lane_state {
 	RDMA_AGG_LANE_STATE_STORM,
 };
 
+/**
+ * enum rdma_agg_lane_admin - What the administrator wants of a lane.
+ * @RDMA_AGG_LANE_ADMIN_UP: It carries what it can.
+ * @RDMA_AGG_LANE_ADMIN_DRAIN: Flows leave it, and none comes.
+ * @RDMA_AGG_LANE_ADMIN_DOWN: It carries nothing, as without carrier.
+ */
+enum rdma_agg_lane_admin {
+	RDMA_AGG_LANE_ADMIN_UP,
+	RDMA_AGG_LANE_ADMIN_DRAIN,
+	RDMA_AGG_LANE_ADMIN_DOWN,
+};
+
 enum rdma_agg_port_state {
 	RDMA_AGG_PORT_STATE_DOWN = 1,
 	RDMA_AGG_PORT_STATE_INIT,
@@ -78,6 +90,8 @@ enum rdma_agg_qp_state {
  * @RDMA_AGG_CAUSE_LANE_GONE: The lane was removed.
  * @RDMA_AGG_CAUSE_PEER: The peer noticed.
  * @RDMA_AGG_CAUSE_CONNECT: The new lane QP could not be connected.
+ * @RDMA_AGG_CAUSE_MOVE: It was well, but there was a better one.
+ * @RDMA_AGG_CAUSE_PROBE: Probes on it were not answered.
  */
 enum rdma_agg_cause {
 	RDMA_AGG_CAUSE_NONE,
@@ -87,6 +101,8 @@ enum rdma_agg_cause {
 	RDMA_AGG_CAUSE_LANE_GONE,
 	RDMA_AGG_CAUSE_PEER,
 	RDMA_AGG_CAUSE_CONNECT,
+	RDMA_AGG_CAUSE_MOVE,
+	RDMA_AGG_CAUSE_PROBE,
 };
 
 enum rdma_agg_peer_state {
@@ -158,6 +174,9 @@ enum {
 	RDMA_AGG_A_LANE_OUTSTANDING_BYTES,
 	RDMA_AGG_A_LANE_STATE_CHANGES,
 	RDMA_AGG_A_LANE_CREATED,
+	RDMA_AGG_A_LANE_ADMIN,
+	RDMA_AGG_A_LANE_PATHS,
+	RDMA_AGG_A_LANE_PATHS_DEAD,
 
 	__RDMA_AGG_A_LANE_MAX
 };
@@ -218,6 +237,7 @@ enum {
 	RDMA_AGG_A_QP_FAILOVER_MAX,
 	RDMA_AGG_A_QP_REQUESTS_REPLAYED,
 	RDMA_AGG_A_QP_REQUESTS_RESOLVED,
+	RDMA_AGG_A_QP_MOVES,
 
 	__RDMA_AGG_A_QP_MAX
 };
@@ -281,6 +301,8 @@ enum {
 	RDMA_AGG_A_STAT_REQUESTS_RESOLVED,
 	RDMA_AGG_A_STAT_ATOMICS_LOST,
 	RDMA_AGG_A_STAT_QUEUE,
+	RDMA_AGG_A_STAT_MOVES,
+	RDMA_AGG_A_STAT_PATHS_LOST,
 
 	__RDMA_AGG_A_STAT_MAX
 };
@@ -303,6 +325,9 @@ enum {
 	RDMA_AGG_A_PARAM_PSK,
 	RDMA_AGG_A_PARAM_PSK_SET,
 	RDMA_AGG_A_PARAM_FAILOVER_TIMEOUT,
+	RDMA_AGG_A_PARAM_UPDELAY,
+	RDMA_AGG_A_PARAM_PROBE_INTERVAL,
+	RDMA_AGG_A_PARAM_PROBE_LOST,
 
 	__RDMA_AGG_A_PARAM_MAX
 };
