@@ -11,9 +11,11 @@
 #             +-- rxe3 - lane3 ---------- lane3 - rxe3 --+
 #             mgmt0 (GIDs, session) ----- mgmt0
 #
+# Then a lane is pulled out in the middle of a transfer, and put back.
+#
 # Fails when 32 QPs on agg0 carry less than 3.6 times one bare lane, when the
-# busiest lane carries more than 1.25 times the mean, or when a kernel
-# complains.
+# busiest lane carries more than 1.25 times the mean, when the transfer fails
+# that loses a lane or does not use it again, or when a kernel complains.
 #
 #   RATE=25mbit DEMO_SECONDS=8 KERNEL=6.12 selftests/demo.sh [options of qemu/run.sh]
 #
@@ -133,10 +135,11 @@ head_row() {
 }
 declare -A base=()
 
-# transfer TOOL DEVICE QPS: one run; prints Mbit/s, busiest lane to mean, bytes
+# transfer TOOL DEVICE QPS [COMMAND]: one run, with COMMAND BYTES beside it; prints Mbit/s, busiest lane to mean, bytes
 # on the lanes to payload, and MB per lane.
 transfer() {
-	local tool=$1 dev=$2 qps=$3 lanes=1 depth=8 iters words counter=tx_bytes pid rc=0
+	local tool=$1 dev=$2 qps=$3 beside=${4:-:}
+	local lanes=1 depth=8 iters words counter=tx_bytes pid also rc=0
 	[[ $dev == rxe0 ]] || lanes=$AGG_LANES
 	iters=$((bits * lanes * seconds / 8 / size / qps))
 	# perftest wants no fewer requests than its queue holds.
@@ -150,9 +153,12 @@ transfer() {
 	touch "$AGG_TMP/sampling"
 	sample "$counter" > "$AGG_TMP/samples" &
 	pid=$!
+	$beside $((iters * qps * size)) > "$AGG_TMP/beside" 2>&1 &
+	also=$!
 	PAIR_TIMEOUT=$((seconds * 6 + 60)) pair "$tool $words" "$tool $words \$PEER_MGMT" > "$AGG_TMP/pair.out" || rc=$?
 	rm -f "$AGG_TMP/sampling"
 	wait "$pid"
+	wait "$also" || { cat "$AGG_TMP/beside" >&2; return 1; }
 	if [[ $rc -ne 0 ]] && ! grep -q 'Correlation coefficient' "$AGG_TMP/client.out" "$AGG_TMP/server.out"; then
 		cat "$AGG_TMP/pair.out" >&2
 		return 1
@@ -210,6 +216,43 @@ measure() {
 		failures+=("$tool: the busiest lane of $dev has $skew x the mean, wanted at most $max_skew")
 }
 
+# outage BYTES: while a transfer of so many is on its way lane 2 has no carrier, at
+# either end, from a quarter of it to a half; then it is used again.
+out=2
+on_lane() { cat "/sys/class/net/lane$1/statistics/tx_bytes"; }
+carried() {
+	local i sum=0
+	for ((i = 0; i < AGG_LANES; i++)); do sum=$((sum + $(on_lane "$i"))); done
+	[[ $((sum - $1)) -ge $2 ]]
+}
+used() { [[ $(on_lane "$out") -ge $1 ]]; }
+outage() {
+	local i before=0 at
+	for ((i = 0; i < AGG_LANES; i++)); do before=$((before + $(on_lane "$i"))); done
+	wait_for 60 carried "$before" $(($1 / 4)) || return
+	both ip link set "lane$out" down
+	wait_for 60 carried "$before" $(($1 / 2)) || return
+	both ip link set "lane$out" up
+	at=$(on_lane "$out")
+	wait_for 60 used $((at + $1 / 50)) || { echo "lane $out is not used again"; return 1; }
+}
+
+# survive TOOL DEVICE QPS: a row of the table, with an outage.
+survive() {
+	local tool=$1 dev=$2 qps=$3 result mbit skew extra mb ratio failovers lost
+	# Long enough for the lane to be missed, and to be had back.
+	result=$(seconds=$((seconds * 2)) && transfer "$tool" "$dev" "$qps" outage) ||
+		{ failures+=("$tool on $dev does not survive the loss of a lane"); return; }
+	read -r mbit skew extra mb <<< "$result"
+	ratio=$(awk "BEGIN { b = ${base[$tool]:-0}; printf \"%.2f\", b ? $mbit / b : 0 }")
+	printf '%-14s %-6s %4d %9s %7s  %s, lane %s out from 1/4 to 1/2\n' "$tool" "$dev" "$qps" "$mbit" \
+		"$ratio" "$mb" "$out" | tee -a "$table"
+	read -r failovers lost <<< "$(rdma statistic show link "$dev/1" |
+		awk '{ for (i = 1; i < NF; i++) v[$i] = $(i + 1) } END { print v["failovers"], v["failovers_lost"] }')"
+	echo "# lane $out was pulled out and put back: $failovers failovers, $lost QPs lost"
+	[[ $failovers -gt 0 && $lost -eq 0 ]] || failures+=("$failovers failovers, $lost QPs lost")
+}
+
 echo
 echo "# $AGG_LANES lanes of $rate; $size-byte messages; \"x lane\": to the bare lane of the same tool"
 head_row
@@ -223,6 +266,7 @@ for tool in ib_write_bw ib_read_bw ib_send_bw; do
 done
 
 if [[ ${#devices[@]} -gt 1 ]]; then
+	survive ib_write_bw agg0 32
 	run rdma-agg lane show agg0
 	echo
 	both agg_teardown_here || failures+=("something of agg0 is left behind")
@@ -243,4 +287,4 @@ if [[ ${#failures[@]} -gt 0 ]]; then
 	printf 'FAILED: %s\n' "${failures[@]}"
 	exit 1
 fi
-echo "demo passed: 32 QPs on agg0 carry at least $min_ratio x one lane, the busiest lane at most $max_skew x the mean"
+echo "demo passed: 32 QPs on agg0 carry at least $min_ratio x one lane, the busiest lane at most $max_skew x the mean, and a lane that is pulled out is not missed"
