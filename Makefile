@@ -36,7 +36,7 @@ help:
 	@echo 'make model                the model of lane failover, searched by Spin'
 	@echo 'make static               compiler, sparse, checkpatch, kernel-doc, shellcheck, yamllint'
 	@echo 'make selftests [T=...]    tests in guests; T: names or paths, e.g. T="basic pingpong"'
-	@echo 'sudo make bench           overhead of agg0 against its lane, in instruction time'
+	@echo 'sudo make bench           overhead of agg0, and time of a failover, in instruction time'
 	@echo 'make clean'
 
 # What kbuild sees: $(BUILD)/kmod with links to the files of kmod/, and
@@ -81,6 +81,7 @@ demo:
 bench:
 	selftests/deps.sh demo
 	bench/overhead.sh
+	bench/failover.sh
 
 install: modules tools
 	@test -z '$(KROOT)' || { echo "$(KVER) is not installed on this machine" >&2; exit 1; }

@@ -8,7 +8,7 @@
  *
  *  - A path that QPs use is probed each probe-interval, from both ends. As with BFD
  *    (RFC 5880) it is dead for an end that hears nothing at all on it, be it slowly:
- *    no probe, no answer, no message or acknowledgement of a QP, in probe-lost
+ *    no probe, no answer, no message or acknowledgment of a QP, in probe-lost
  *    intervals in a row in which the peer was heard on its session. To leave the path
  *    to a host that is silent altogether would gain nothing. QPs leave a dead path, as
  *    for any other failure, and no QP takes it until a probe is answered again.

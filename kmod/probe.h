@@ -110,7 +110,7 @@ struct agg_probe {
 };
 
 /**
- * agg_probe_came_through() - a QP heard the peer: an acknowledgement or a message
+ * agg_probe_came_through() - a QP heard the peer: an acknowledgment or a message
  * @path: of its lane QP; or NULL
  *
  * Context: any.

@@ -498,7 +498,8 @@ def peer_case(listener, args):
     elif case == 'newer':
         c.send(HELLO, b'?', flags=REPLY, ident=1, version=9)
     elif case == 'garbage':
-        c.raw(os.urandom(500))
+        # Not a length for the rest of which it would wait, until we close.
+        c.raw(b'\xff\xff' + os.urandom(498))
     elif case == 'cut':
         peer_reply(c, cut=1)
     elif case == 'close':
