@@ -17,7 +17,7 @@
 . "$(dirname "$0")/traffic.sh"
 
 RANDOM=${AGG_SEED:=$((RANDOM + 1))}
-FLAPS=${AGG_FLAPS:-$(few 36 8)}
+FLAPS=${AGG_FLAPS:-$(few 18 8)}
 # Where a lane loses packets and goes on there are no READs: soft-RoCE calls one a
 # success when the middle of its answer was lost (rxe_completer warns of it), on a
 # bare lane just as well.
