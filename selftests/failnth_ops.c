@@ -664,7 +664,8 @@ const struct op ops[] = {
 	{ "dev-del", nothing, prepare_dev, nl_dev_del, nothing, nothing, .none = true },
 	{ "dev-del-lane", undo_lane, prepare_dev_lane, nl_dev_del, nothing,
 	  put_lane, .none = true },
-	{ "lane-add", undo_lane, nothing, nl_lane_new, undo_lane, put_lane },
+	/* The socket of a QP of soft-RoCE. */
+	{ "lane-add", undo_lane, nothing, nl_lane_new, undo_lane, put_lane, .errs = { ENFILE } },
 	{ "lane-del", up_lane_used, prepare_lane_used, nl_lane_del, undo_lane_used, down_lane_used,
 	  .none = true },
 	{ "notice", up_notice, nothing, run_notice, nothing, down_notice },
