@@ -104,17 +104,16 @@ int agg_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	struct agg_dev *dev = to_adev(ibpd->device);
 	struct agg_pd *pd = to_apd(ibpd);
 
+	/* Still listed: a lane that leaves meanwhile takes its own. */
+	agg_pd_put(pd);
+	wait_for_completion(&pd->released);
+
 	down_read(&dev->objs_sem);
 	spin_lock(&dev->pds_lock);
 	list_del(&pd->node);
 	spin_unlock(&dev->pds_lock);
-	up_read(&dev->objs_sem);
-
-	agg_pd_put(pd);
-	wait_for_completion(&pd->released);
-
-	/* Off the list, nobody else has it. */
 	agg_pd_drop_lanes(pd);
+	up_read(&dev->objs_sem);
 	return 0;
 }
 
@@ -552,8 +551,9 @@ static struct agg_pd *agg_pd_next(struct agg_lane *lane)
 
 	spin_lock(&dev->pds_lock);
 	list_for_each_entry(pd, &dev->pds, node) {
-		if (!test_bit(lane->id, &pd->lanes) && !test_bit(lane->id, &pd->refused)) {
-			refcount_inc(&pd->ref);
+		/* One whose last reference is gone is being freed. */
+		if (!test_bit(lane->id, &pd->lanes) && !test_bit(lane->id, &pd->refused) &&
+		    refcount_inc_not_zero(&pd->ref)) {
 			spin_unlock(&dev->pds_lock);
 			return pd;
 		}
