@@ -176,6 +176,7 @@ int agg_move_step(struct agg_qp *qp)
 {
 	struct agg_failover *fo = &qp->fo;
 	unsigned long end = fo->move_since + msecs_to_jiffies(AGG_MOVE_PATIENCE_MS);
+	unsigned long now = jiffies;
 	bool idle;
 	int err;
 
@@ -184,8 +185,8 @@ int agg_move_step(struct agg_qp *qp)
 	/* The lock in agg_move_hold() orders it before the look: agg_sq_run() calls. */
 	set_bit(AGG_QPF_MOVE_WAIT, &qp->flags);
 	idle = agg_move_hold(qp, true);
-	if (!idle && time_before(jiffies, end))
-		return jiffies_to_msecs(end - jiffies) + 1;
+	if (!idle && time_before(now, end))
+		return jiffies_to_msecs(end - now) + 1;
 	clear_bit(AGG_QPF_MOVE_WAIT, &qp->flags);
 
 	err = idle ? agg_qp_is_self(qp) : -ETIMEDOUT;
@@ -285,6 +286,7 @@ static bool agg_move_wanted(struct agg_qp *qp, bool *must)
 static unsigned int agg_move_consider(struct agg_qp *qp)
 {
 	struct agg_failover *fo = &qp->fo;
+	unsigned long now = jiffies;
 	bool must;
 
 	lockdep_assert_held(&qp->mutex);
@@ -295,8 +297,8 @@ static unsigned int agg_move_consider(struct agg_qp *qp)
 	    (fo->move_futile && fo->move_seq == atomic_read(&qp->dev->reach_seq)) ||
 	    !agg_move_wanted(qp, &must))
 		return 0;
-	if (time_before(jiffies, fo->move_after))
-		return jiffies_to_msecs(fo->move_after - jiffies) + 1;
+	if (time_before(now, fo->move_after))
+		return jiffies_to_msecs(fo->move_after - now) + 1;
 	/* The end of the one that moves brings us back. */
 	if (must || !atomic_read(&qp->dev->nr_moving))
 		agg_move_begin(qp);

@@ -149,10 +149,11 @@ void agg_pd_lane_gone(struct agg_dev *dev, struct agg_lane *lane)
 	unsigned int id = lane->id;
 	struct agg_pd *pd;
 
-	spin_lock(&dev->pds_lock);
+	/* For writing: a PD that is being made with the lane is listed by then. */
+	down_write(&dev->objs_sem);
 	list_for_each_entry(pd, &dev->pds, node)
 		clear_bit(id, &pd->lanes);
-	spin_unlock(&dev->pds_lock);
+	up_write(&dev->objs_sem);
 	/* Whoever saw the bit has put what it made where we find it. */
 	synchronize_srcu(&dev->objs_srcu);
 

@@ -962,7 +962,8 @@ static void agg_probe_tick(struct work_struct *work)
 	again = agg_probe_mend(lane);
 	if (!again && READ_ONCE(lane->state) == AGG_LANE_PROBE) {
 		if (agg_probe_delayed(lane, &end)) {
-			again = end - jiffies;
+			/* It may have come to its end meanwhile. */
+			again = max_t(long, end - jiffies, 1);
 		} else if (!agg_probe_on(lane) || READ_ONCE(p->answered) ||
 			   !agg_probe_ask_around(lane)) {
 			queue_work(agg_wq, &lane->event_work);
