@@ -241,6 +241,7 @@ struct agg_lane {
 	char netdev_name[IFNAMSIZ];
 	struct ib_pd *pd;	/* our own, holds nothing but @poison */
 	struct ib_mr *poison;	/* never valid; its keys stand for unknown keys */
+	u32 poison_rkey;	/* for peers */
 	struct agg_lcq *tx, *rx;
 	struct ib_event_handler event_handler;
 	struct work_struct event_work;

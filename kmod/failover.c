@@ -130,14 +130,16 @@ void agg_qp_path_failed(struct agg_lqp *lqp, enum agg_cause cause)
 		agg_fo_queue(qp, 0);
 }
 
-/* The path is there; unless its lane went down while the flag stood for what was. */
+/* The path is there; unless it, or its lane, died while the flag stood for what was. */
 static void agg_fo_alive(struct agg_qp *qp)
 {
 	clear_bit(AGG_QPF_PATH, &qp->flags);
-	/* The lane's state after the flag: one of us sees the other. */
+	/* The state of both after the flag: one of us sees the other. */
 	smp_mb__after_atomic();
 	if (!agg_lane_usable(READ_ONCE(qp->lqp->lane->state)))
 		agg_qp_path_failed(qp->lqp, AGG_CAUSE_LANE_DOWN);
+	else if (agg_probe_is_dead(qp->lqp->path))
+		agg_qp_path_failed(qp->lqp, AGG_CAUSE_PROBE);
 }
 
 /**

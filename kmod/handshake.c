@@ -185,11 +185,10 @@ void agg_sess_lanes(struct agg_dev *dev, struct agg_wire_lanes *lanes)
 			memcpy(out->gid[i], gid[i].raw, AGG_WIRE_GID_LEN);
 		out->speed = READ_ONCE(lane->speed);
 		out->weight = READ_ONCE(lane->weight);
-		out->poison_rkey = lane->poison ? lane->poison->rkey : 0;
-		if (lane->probe.qp) {
-			out->probe_qpn = lane->probe.qp->qp_num;
-			out->probe_qkey = lane->probe.qkey;
-		}
+		/* Numbers: its objects may be on their way out. */
+		out->poison_rkey = lane->poison_rkey;
+		out->probe_qpn = lane->probe.qpn;
+		out->probe_qkey = lane->probe.qkey;
 		agg_lane_put(lane);
 	}
 }

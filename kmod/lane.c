@@ -471,6 +471,7 @@ static int agg_lane_create_objs(struct agg_lane *lane, struct netlink_ext_ack *e
 		lane->poison = NULL;
 		goto err_objs;
 	}
+	lane->poison_rkey = lane->poison->rkey;
 	for (i = 0; i < lane->nr_tx; i++) {
 		err = agg_lcq_init(&lane->tx[i], lane, false, i % vectors, size);
 		if (err)

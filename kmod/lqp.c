@@ -77,15 +77,30 @@ static struct agg_lcq *agg_lqp_reserve(struct agg_lcq *lcqs, u32 n, u32 first, u
 	return NULL;
 }
 
+/* A lane that leaves sets @dead and then walks the list. */
+static bool agg_lqp_list(struct agg_lqp *lqp)
+{
+	struct agg_lane *lane = lqp->lane;
+	bool dead;
+
+	spin_lock_irq(&lane->qps_lock);
+	dead = lane->dead;
+	if (!dead) {
+		list_add_tail(&lqp->node, &lane->qps);
+		lane->nr_qps++;
+	}
+	spin_unlock_irq(&lane->qps_lock);
+	return !dead;
+}
+
 static int agg_lqp_create_ibqp(struct agg_lqp *lqp)
 {
 	struct agg_qp *qp = lqp->qp;
+	struct agg_lane *lane = lqp->lane;
 	struct agg_dev *dev = qp->dev;
 	struct ib_qp_init_attr init = {
 		.event_handler = agg_lqp_event,
 		.qp_context = lqp,
-		.send_cq = lqp->scq->cq,
-		.recv_cq = lqp->rcq->cq,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.qp_type = IB_QPT_RC,
 		.port_num = lqp->lane->port,
@@ -97,19 +112,25 @@ static int agg_lqp_create_ibqp(struct agg_lqp *lqp)
 			.max_inline_data = qp->sq.max_inline,
 		},
 	};
-	struct ib_pd *lpd;
 	struct ib_qp *ibqp;
 	int err = -ENETDOWN;
 
+	/* A lane that leaves waits for us before its PDs and CQs go. */
 	down_read(&dev->objs_sem);
-	lpd = qp->pd->lane_pd[lqp->lane->id];
-	if (lpd && lpd->device == lqp->lane->ibdev &&
-	    test_bit(lqp->lane->id, &qp->pd->lanes)) {
-		ibqp = ib_create_qp(lpd, &init);
-		err = PTR_ERR_OR_ZERO(ibqp);
-		if (!err)
-			lqp->ibqp = ibqp;
+	if (READ_ONCE(lane->dead) || !test_bit(lane->id, &qp->pd->lanes))
+		goto out;
+	init.send_cq = lqp->scq->cq;
+	init.recv_cq = lqp->rcq->cq;
+	ibqp = ib_create_qp(qp->pd->lane_pd[lane->id], &init);
+	err = PTR_ERR_OR_ZERO(ibqp);
+	if (err)
+		goto out;
+	lqp->ibqp = ibqp;
+	if (!agg_lqp_list(lqp)) {
+		ib_destroy_qp(ibqp);
+		err = -ENETDOWN;
 	}
+out:
 	up_read(&dev->objs_sem);
 	return err;
 }
@@ -159,22 +180,8 @@ struct agg_lqp *agg_lqp_create(struct agg_qp *qp, struct agg_lane *lane, u32 que
 	err = agg_lqp_create_ibqp(lqp);
 	if (err)
 		goto err_rcq;
-
-	/* A lane that leaves sets @dead and then walks the list. */
-	spin_lock_irq(&lane->qps_lock);
-	if (lane->dead) {
-		err = -ENETDOWN;
-	} else {
-		list_add_tail(&lqp->node, &lane->qps);
-		lane->nr_qps++;
-	}
-	spin_unlock_irq(&lane->qps_lock);
-	if (err)
-		goto err_qp;
 	return lqp;
 
-err_qp:
-	ib_destroy_qp(lqp->ibqp);
 err_rcq:
 	agg_lcq_unreserve(lqp->rcq, lqp->rq_depth + AGG_LQP_SPARE);
 err_scq:
@@ -362,6 +369,10 @@ int agg_lqp_rtr(struct agg_lqp *lqp)
 	WRITE_ONCE(lqp->path, agg_probe_use(lqp->lane, &lqp->gid, &lqp->peer_gid, lqp->probe_qpn,
 					    lqp->probe_qkey));
 	agg_lqp_set_state(lqp, IB_QPS_RTR);
+	/* It died before it was ours to leave: pairs with agg_probe_fail_qps(). */
+	smp_mb();
+	if (agg_probe_is_dead(lqp->path))
+		agg_qp_path_failed(lqp, AGG_CAUSE_PROBE);
 	return 0;
 }
 

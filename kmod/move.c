@@ -226,7 +226,7 @@ u8 agg_move_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
 		return AGG_WIRE_GONE;
 	}
 	if (fo->fence.state == AGG_FENCE_LIVE && !fo->fence.leader &&
-	    fo->fence.epoch == req->epoch && qp->lqp) {
+	    fo->fence.epoch == req->epoch && qp->lqp && !READ_ONCE(qp->sq.replay_left)) {
 		/* For the next attempt, too. */
 		idle = agg_move_hold(qp, true) && qp->state >= IB_QPS_RTR;
 		fo->hold_until = jiffies + msecs_to_jiffies(AGG_MOVE_HOLD_MS);
@@ -297,6 +297,9 @@ static unsigned int agg_move_consider(struct agg_qp *qp)
 	    (fo->move_futile && fo->move_seq == atomic_read(&qp->dev->reach_seq)) ||
 	    !agg_move_wanted(qp, &must))
 		return 0;
+	/* To hold back would hold back what is still to be repeated. */
+	if (READ_ONCE(qp->sq.replay_left))
+		return AGG_MOVE_RETRY_MS;
 	if (time_before(now, fo->move_after))
 		return jiffies_to_msecs(fo->move_after - now) + 1;
 	/* The end of the one that moves brings us back. */

@@ -260,6 +260,8 @@ static void agg_probe_fail_qps(struct agg_probe_path *path)
 	struct agg_lane *lane = path->lane;
 	struct agg_lqp *lqp;
 
+	/* It is dead for those who look; then for those whose path it is. */
+	smp_mb();
 	spin_lock_irq(&lane->qps_lock);
 	list_for_each_entry(lqp, &lane->qps, node)
 		if (READ_ONCE(lqp->path) == path)
@@ -497,7 +499,7 @@ static void agg_probe_set_dead(struct agg_probe_path *path, bool deaf)
 {
 	lockdep_assert_held(&path->lane->probe.lock);
 
-	path->dead = true;
+	WRITE_ONCE(path->dead, true);
 	path->deaf = deaf;
 	path->pause = AGG_PROBE_PAUSE_MS;
 	path->lane->probe.nr_dead++;
@@ -1036,6 +1038,7 @@ static int agg_probe_create_qp(struct agg_lane *lane)
 		goto err_qp;
 	p->cq = cq;
 	p->qp = qp;
+	p->qpn = qp->qp_num;
 	return 0;
 
 err_qp:

@@ -77,6 +77,7 @@ struct agg_probe_path {
  * struct agg_probe - what a lane has for it
  * @qp: UD; NULL if the lane has none
  * @cq: of @qp
+ * @qpn: of @qp; 0 if the lane has none
  * @qkey: random; who knows it may ask
  * @bufs: what is on the send queue, then what is on the receive queue
  * @lock: all below, and posting to @qp; interrupts off
@@ -94,6 +95,7 @@ struct agg_probe_path {
 struct agg_probe {
 	struct ib_qp *qp;
 	struct ib_cq *cq;
+	u32 qpn;
 	u32 qkey;
 	struct agg_probe_buf *bufs;
 	spinlock_t lock;	/* see above */
@@ -122,6 +124,17 @@ static inline void agg_probe_came_through(struct agg_probe_path *path)
 	/* Shared by the QPs of a path: written no more often than it changes. */
 	if (path && READ_ONCE(path->alive) != now)
 		WRITE_ONCE(path->alive, now);
+}
+
+/**
+ * agg_probe_is_dead() - does nothing come through on the path of a QP?
+ * @path: of its lane QP; or NULL
+ *
+ * Context: any; the QP keeps the path.
+ */
+static inline bool agg_probe_is_dead(const struct agg_probe_path *path)
+{
+	return path && READ_ONCE(path->dead);
 }
 
 void agg_probe_init(struct agg_lane *lane);
