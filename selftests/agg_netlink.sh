@@ -225,7 +225,10 @@ ok "it still listens" listening 4711
 kill $busy
 wait $busy 2> /dev/null
 ok "as it was" rdma-agg param set agg0 session-port 47910 tx-queues 2 rx-queues 4
+# No lane is on its way from one state to another.
+settled() { ! rdma-agg lane show | grep -qw probe; }
 ok "lanes again" bash -c 'rdma-agg lane add agg0 rxe0 && rdma-agg lane add agg0 rxe1'
+wait_for 10 settled
 
 # --------------------------------------------------------------- monitor
 
@@ -306,7 +309,6 @@ ok "ten tools at once" together
 rdma-agg dev del agg1 2> /dev/null
 rdma-agg dev del agg2 2> /dev/null
 rdma-agg lane add agg0 rxe1 2> /dev/null
-settled() { ! rdma-agg lane show | grep -qw probe; }
 wait_for 10 settled
 is "what is left" "$(rdma-agg lane show | awk 'NR > 1 { print $1, $2, $4 }')" $'agg0 rxe0/1 up\nagg0 rxe1/1 up'
 ok "JSON is right" bash -c "rdma-agg -j dev show | '$here/json_check.py' dev-get --min 1 --need all"
