@@ -239,7 +239,7 @@ struct agg_lane {
 	struct ib_device *ibdev;
 	char ibdev_name[IB_DEVICE_NAME_MAX];
 	char netdev_name[IFNAMSIZ];
-	struct ib_pd *pd;	/* our own, holds nothing but @poison */
+	struct ib_pd *pd;	/* our own: @poison and @probe */
 	struct ib_mr *poison;	/* never valid; its keys stand for unknown keys */
 	u32 poison_rkey;	/* for peers */
 	struct agg_lcq *tx, *rx;
@@ -761,6 +761,7 @@ void agg_qp_event(struct agg_qp *qp, enum ib_event_type type);
 void agg_qp_ring_trapped(struct agg_qp *qp);
 void agg_qp_want_trap(struct agg_qp *qp);
 void agg_qp_sqd_done(struct agg_qp *qp);
+void agg_dev_each_qp(struct agg_dev *dev, void (*call)(struct agg_qp *qp, void *arg), void *arg);
 void agg_lane_drop_qps(struct agg_lane *lane);
 
 /* lqp.c */

@@ -798,6 +798,24 @@ bool agg_fo_is_for(const struct agg_qp *qp, const struct agg_wire_attach *req)
 }
 
 /**
+ * agg_fo_refusal() - what a peer is told whose message leads to nothing
+ * @verdict: what fence.c says of it
+ *
+ * Context: any. Return: status of the reply.
+ */
+u8 agg_fo_refusal(enum agg_fence_verdict verdict)
+{
+	switch (verdict) {
+	case AGG_FENCE_REFUSE:
+		return AGG_WIRE_BUSY;
+	case AGG_FENCE_STALE:
+		return AGG_WIRE_STALE;
+	default:
+		return AGG_WIRE_BAD_STATE;
+	}
+}
+
+/**
  * agg_fence_rx() - the peer's FENCE
  * @qp: the QP it names
  * @req: the FENCE
@@ -812,6 +830,7 @@ u8 agg_fence_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
 		struct agg_wire_attach *resp)
 {
 	struct agg_failover *fo = &qp->fo;
+	enum agg_fence_verdict verdict;
 	u8 status;
 
 	mutex_lock(&qp->mutex);
@@ -824,7 +843,8 @@ u8 agg_fence_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
 		return early ? AGG_WIRE_WAIT : agg_tomb_rx(qp->dev, req, resp);
 	}
 
-	switch (agg_fence_asked(&fo->fence, req->epoch)) {
+	verdict = agg_fence_asked(&fo->fence, req->epoch);
+	switch (verdict) {
 	case AGG_FENCE_DRAIN:
 		/* What it has agreed to, before it said so. */
 		agg_fo_mark(qp, fo->moving ? AGG_CAUSE_MOVE : AGG_CAUSE_PEER);
@@ -838,11 +858,8 @@ u8 agg_fence_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
 			 AGG_WIRE_IN_ERROR : AGG_WIRE_OK;
 		agg_fo_queue(qp, 0);
 		break;
-	case AGG_FENCE_STALE:
-		status = AGG_WIRE_STALE;
-		break;
 	default:
-		status = AGG_WIRE_BAD_STATE;
+		status = agg_fo_refusal(verdict);
 		break;
 	}
 	mutex_unlock(&qp->mutex);

@@ -11,6 +11,7 @@ void agg_fo_queue(struct agg_qp *qp, unsigned int ms);
 bool agg_fo_mark(struct agg_qp *qp, enum agg_cause cause);
 void agg_fo_quiesce(struct agg_qp *qp);
 int agg_fo_call(struct agg_qp *qp, struct agg_wire_attach *req, struct agg_wire_attach *resp);
+u8 agg_fo_refusal(enum agg_fence_verdict verdict);
 bool agg_fo_is_for(const struct agg_qp *qp, const struct agg_wire_attach *req);
 
 int agg_move_step(struct agg_qp *qp);

@@ -217,6 +217,7 @@ u8 agg_move_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
 	       struct agg_wire_attach *resp)
 {
 	struct agg_failover *fo = &qp->fo;
+	enum agg_fence_verdict verdict;
 	bool idle = false;
 	u8 status;
 
@@ -233,7 +234,8 @@ u8 agg_move_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
 		agg_fo_queue(qp, AGG_MOVE_HOLD_MS);
 	}
 
-	switch (agg_fence_move(&fo->fence, req->epoch, req->attempt, idle)) {
+	verdict = agg_fence_move(&fo->fence, req->epoch, req->attempt, idle);
+	switch (verdict) {
 	case AGG_FENCE_DRAIN:
 		agg_fo_mark(qp, AGG_CAUSE_MOVE);
 		agg_fo_quiesce(qp);
@@ -244,14 +246,8 @@ u8 agg_move_rx(struct agg_qp *qp, const struct agg_wire_attach *req,
 		status = AGG_WIRE_OK;
 		agg_fo_queue(qp, 0);
 		break;
-	case AGG_FENCE_REFUSE:
-		status = AGG_WIRE_BUSY;
-		break;
-	case AGG_FENCE_STALE:
-		status = AGG_WIRE_STALE;
-		break;
 	default:
-		status = AGG_WIRE_BAD_STATE;
+		status = agg_fo_refusal(verdict);
 		break;
 	}
 	mutex_unlock(&qp->mutex);
@@ -282,10 +278,11 @@ static bool agg_move_wanted(struct agg_qp *qp, bool *must)
 	return agg_select_better(qp, eligible);
 }
 
-/* Returns ms after which to look at this QP again, or 0. */
-static unsigned int agg_move_consider(struct agg_qp *qp)
+/* @arg: ms after which to look again, or 0; it becomes the least of all QPs. */
+static void agg_move_consider(struct agg_qp *qp, void *arg)
 {
 	struct agg_failover *fo = &qp->fo;
+	unsigned int *again = arg, ms = 0;
 	unsigned long now = jiffies;
 	bool must;
 
@@ -296,41 +293,26 @@ static unsigned int agg_move_consider(struct agg_qp *qp)
 	    test_bit(AGG_QPF_PATH, &qp->flags) ||
 	    (fo->move_futile && fo->move_seq == atomic_read(&qp->dev->reach_seq)) ||
 	    !agg_move_wanted(qp, &must))
-		return 0;
-	/* To hold back would hold back what is still to be repeated. */
+		return;
+
 	if (READ_ONCE(qp->sq.replay_left))
-		return AGG_MOVE_RETRY_MS;
-	if (time_before(now, fo->move_after))
-		return jiffies_to_msecs(fo->move_after - now) + 1;
-	/* The end of the one that moves brings us back. */
-	if (must || !atomic_read(&qp->dev->nr_moving))
+		/* To hold back would hold back what is still to be repeated. */
+		ms = AGG_MOVE_RETRY_MS;
+	else if (time_before(now, fo->move_after))
+		ms = jiffies_to_msecs(fo->move_after - now) + 1;
+	else if (must || !atomic_read(&qp->dev->nr_moving))
+		/* If not, the end of the one that moves brings us back. */
 		agg_move_begin(qp);
-	return 0;
+	if (ms && (!*again || ms < *again))
+		*again = ms;
 }
 
 static void agg_move_work(struct work_struct *work)
 {
 	struct agg_dev *dev = container_of(to_delayed_work(work), struct agg_dev, move_work);
-	unsigned int ms, again = 0;
-	unsigned long qpn;
-	struct agg_qp *qp;
+	unsigned int again = 0;
 
-	/* As agg_qp_get(); the walk goes by number, so it stands the gaps. */
-	xa_lock(&dev->qps);
-	xa_for_each(&dev->qps, qpn, qp) {
-		if (!refcount_inc_not_zero(&qp->ref))
-			continue;
-		xa_unlock(&dev->qps);
-		mutex_lock(&qp->mutex);
-		ms = agg_move_consider(qp);
-		mutex_unlock(&qp->mutex);
-		agg_qp_put(qp);
-		if (ms && (!again || ms < again))
-			again = ms;
-		cond_resched();
-		xa_lock(&dev->qps);
-	}
-	xa_unlock(&dev->qps);
+	agg_dev_each_qp(dev, agg_move_consider, &again);
 	if (again)
 		queue_delayed_work(agg_fo_wq, &dev->move_work, msecs_to_jiffies(again));
 }

@@ -232,7 +232,7 @@ static int agg_mr_reg_lanes(struct agg_mr *mr, struct agg_pd *pd)
 	int idx;
 
 	idx = srcu_read_lock(&dev->objs_srcu);
-	lacks = READ_ONCE(pd->lanes);
+	lacks = smp_load_acquire(&pd->lanes);	/* and pd->lane_pd */
 	if (!lacks)
 		goto out;
 	do {
@@ -436,7 +436,7 @@ int agg_mr_lkey(struct agg_pd *pd, u8 lane, u32 lkey, u32 *lane_lkey)
 
 	rcu_read_lock();
 	mr = agg_mr_find(dev, lkey);
-	if (mr && mr->pd == pd && test_bit(lane, &mr->lanes)) {
+	if (mr && mr->pd == pd && test_bit_acquire(lane, &mr->lanes)) {
 		*lane_lkey = READ_ONCE(mr->lane_lkey[lane]);
 		err = 0;
 	}
@@ -468,7 +468,9 @@ void agg_mr_describe(struct agg_dev *dev, u32 rkey, struct agg_wire_key *out)
 		out->iova = mr->iova;
 		out->length = mr->length;
 		out->access = mr->access;
-		for_each_set_bit(i, &mr->lanes, AGG_MAX_LANES) {
+		for (i = 0; i < AGG_MAX_LANES; i++) {
+			if (!test_bit_acquire(i, &mr->lanes))
+				continue;
 			out->lane[out->nr].lane = i;
 			out->lane[out->nr].rkey = READ_ONCE(mr->lane_rkey[i]);
 			out->nr++;
@@ -519,6 +521,7 @@ static struct agg_mr *agg_pd_next_mr(struct agg_pd *pd, struct agg_lane *lane)
 			return mr;
 		}
 	}
+	smp_mb__before_atomic();	/* who sees the bit sees the PD */
 	set_bit(lane->id, &pd->lanes);
 	spin_unlock(&dev->pds_lock);
 	return NULL;

@@ -447,12 +447,16 @@ static void agg_probe_resolve(struct agg_probe_path *path)
 		return;
 	if (agg_lane_av(lane, &path->gid, &path->peer_gid, &av))
 		return;
+	/* Sends that are queued may still need the one there is. */
+	if (path->ah && !memcmp(&av, &path->av, sizeof(av)))
+		return;
 	ah = rdma_create_ah(lane->pd, &av, RDMA_CREATE_AH_SLEEPABLE);
 	if (IS_ERR(ah))
 		return;
 	if (path->ah)
 		rdma_destroy_ah(path->ah, RDMA_DESTROY_AH_SLEEPABLE);
 	path->ah = ah;
+	path->av = av;
 }
 
 /* What the session says of the peer's lane. Returns whether there is such a lane. */
@@ -842,7 +846,7 @@ bool agg_probe_passed(struct agg_lane *lane)
 }
 
 /**
- * agg_probe_kick() - look at a lane that is in state PROBE
+ * agg_probe_kick() - look at a lane, if it is in state PROBE
  * @lane: the lane
  *
  * Context: process.
@@ -853,9 +857,23 @@ void agg_probe_kick(struct agg_lane *lane)
 
 	spin_lock_irq(&p->lock);
 	p->pause = AGG_PROBE_PAUSE_MS;
-	if (!p->stopping)
+	if (!p->stopping && READ_ONCE(lane->state) == AGG_LANE_PROBE)
 		mod_delayed_work(agg_wq, &p->tick, 0);
 	spin_unlock_irq(&p->lock);
+}
+
+static void agg_probe_each(struct agg_dev *dev, void (*call)(struct agg_lane *lane))
+{
+	struct agg_lane *lane;
+	unsigned int id;
+
+	for (id = 0; id < AGG_MAX_LANES; id++) {
+		lane = agg_lane_get(dev, id);
+		if (!lane)
+			continue;
+		call(lane);
+		agg_lane_put(lane);
+	}
 }
 
 /**
@@ -866,17 +884,7 @@ void agg_probe_kick(struct agg_lane *lane)
  */
 void agg_probe_kick_all(struct agg_dev *dev)
 {
-	struct agg_lane *lane;
-	unsigned int id;
-
-	for (id = 0; id < AGG_MAX_LANES; id++) {
-		lane = agg_lane_get(dev, id);
-		if (!lane)
-			continue;
-		if (READ_ONCE(lane->state) == AGG_LANE_PROBE)
-			agg_probe_kick(lane);
-		agg_lane_put(lane);
-	}
+	agg_probe_each(dev, agg_probe_kick);
 }
 
 /**
@@ -887,16 +895,7 @@ void agg_probe_kick_all(struct agg_dev *dev)
  */
 void agg_probe_params_changed(struct agg_dev *dev)
 {
-	struct agg_lane *lane;
-	unsigned int id;
-
-	for (id = 0; id < AGG_MAX_LANES; id++) {
-		lane = agg_lane_get(dev, id);
-		if (!lane)
-			continue;
-		agg_probe_resume(lane);
-		agg_lane_put(lane);
-	}
+	agg_probe_each(dev, agg_probe_resume);
 	agg_probe_kick_all(dev);
 	/* Without probes no path is dead. */
 	agg_fo_kick_all(dev);

@@ -25,6 +25,7 @@ struct agg_probe_buf;
  * @lane: ours
  * @work: sends, judges
  * @ah: to the peer's lane; of the work item
+ * @av: of @ah
  * @gid: of our lane
  * @peer_gid: of the peer's; both together tell the path
  * @qpn: where the peer's lane hears probes
@@ -52,6 +53,7 @@ struct agg_probe_path {
 	struct agg_lane *lane;
 	struct delayed_work work;
 	struct ib_ah *ah;
+	struct rdma_ah_attr av;
 	union ib_gid gid, peer_gid;
 	u32 qpn, qkey;
 	unsigned int users;

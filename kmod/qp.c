@@ -242,12 +242,16 @@ static void agg_qp_to_err(struct agg_qp *qp)
 }
 
 /**
- * agg_dev_fail_qps() - the device is going: move all its QPs to ERR
+ * agg_dev_each_qp() - call for each QP of a device, with its mutex held
  * @dev: the device
+ * @call: may sleep
+ * @arg: for it
+ *
+ * QPs that are made meanwhile may be left out.
  *
  * Context: process; no lock of ours is held.
  */
-void agg_dev_fail_qps(struct agg_dev *dev)
+void agg_dev_each_qp(struct agg_dev *dev, void (*call)(struct agg_qp *qp, void *arg), void *arg)
 {
 	struct agg_qp *qp;
 	unsigned long qpn;
@@ -259,13 +263,30 @@ void agg_dev_fail_qps(struct agg_dev *dev)
 			continue;
 		xa_unlock(&dev->qps);
 		mutex_lock(&qp->mutex);
-		if (!qp->dead && qp->state >= IB_QPS_RTR)
-			agg_qp_to_err(qp);
+		call(qp, arg);
 		mutex_unlock(&qp->mutex);
 		agg_qp_put(qp);
+		cond_resched();
 		xa_lock(&dev->qps);
 	}
 	xa_unlock(&dev->qps);
+}
+
+static void agg_qp_dev_goes(struct agg_qp *qp, void *arg)
+{
+	if (!qp->dead && qp->state >= IB_QPS_RTR)
+		agg_qp_to_err(qp);
+}
+
+/**
+ * agg_dev_fail_qps() - the device is going: move all its QPs to ERR
+ * @dev: the device
+ *
+ * Context: process; no lock of ours is held.
+ */
+void agg_dev_fail_qps(struct agg_dev *dev)
+{
+	agg_dev_each_qp(dev, agg_qp_dev_goes, NULL);
 }
 
 static void agg_qp_err_work(struct work_struct *work)

@@ -189,7 +189,7 @@ void agg_rq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 
 	st = this_cpu_ptr(lqp->lane->stats);
 	if (wc->status == IB_WC_SUCCESS) {
-		agg_probe_came_through(lqp->path);
+		agg_probe_came_through(READ_ONCE(lqp->path));
 		uwc.opcode = wc->opcode;
 		uwc.byte_len = wc->byte_len;
 		uwc.wc_flags = wc->wc_flags & IB_WC_WITH_IMM;

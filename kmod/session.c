@@ -695,6 +695,22 @@ void agg_session_key_gone(struct agg_dev *dev, u32 rkey)
 	agg_sess_put(sess);
 }
 
+/* The next one by age, so that peers that come or go do not disturb a walk. */
+static struct agg_peer *agg_sess_peer_after(struct agg_session_dev *sess, unsigned long *cursor)
+{
+	struct agg_peer *peer;
+
+	lockdep_assert_held(&sess->lock);
+
+	list_for_each_entry(peer, &sess->peers, node) {
+		if (peer->seq <= *cursor)
+			continue;
+		*cursor = peer->seq;
+		return peer;
+	}
+	return NULL;
+}
+
 /**
  * agg_session_peers - walk the peers of a device
  * @dev: the device
@@ -717,10 +733,8 @@ int agg_session_peers(struct agg_dev *dev, unsigned long *cursor, struct agg_pee
 		return err;
 
 	spin_lock(&sess->lock);
-	list_for_each_entry(peer, &sess->peers, node) {
-		if (peer->seq <= *cursor)
-			continue;
-		*cursor = peer->seq;
+	peer = agg_sess_peer_after(sess, cursor);
+	if (peer) {
 		spin_lock(&peer->lock);
 		*out = (struct agg_peer_info) {
 			.sgid = peer->sgid,
@@ -738,7 +752,6 @@ int agg_session_peers(struct agg_dev *dev, unsigned long *cursor, struct agg_pee
 		};
 		spin_unlock(&peer->lock);
 		err = 0;
-		break;
 	}
 	spin_unlock(&sess->lock);
 	agg_sess_put(sess);
@@ -765,18 +778,13 @@ int agg_session_peer_lanes(struct agg_dev *dev, unsigned long *cursor, struct ag
 		return err;
 
 	spin_lock(&sess->lock);
-	list_for_each_entry(peer, &sess->peers, node) {
-		if (peer->seq <= *cursor)
-			continue;
-		*cursor = peer->seq;
+	while (err && (peer = agg_sess_peer_after(sess, cursor))) {
 		spin_lock(&peer->lock);
 		if (peer->up) {
 			*out = peer->lanes;
 			err = 0;
 		}
 		spin_unlock(&peer->lock);
-		if (!err)
-			break;
 	}
 	spin_unlock(&sess->lock);
 	agg_sess_put(sess);

@@ -349,7 +349,7 @@ void agg_sq_complete(struct agg_lqp *lqp, const struct ib_wc *wc)
 		return;
 	}
 	if (wc->status == IB_WC_SUCCESS)
-		agg_probe_came_through(lqp->path);
+		agg_probe_came_through(READ_ONCE(lqp->path));
 	/* Nothing but what was posted can complete. */
 	if (!WARN_ON_ONCE((u32)wc->wr_id - sq->cons >= sq->issue - sq->cons))
 		ok = wc->status == IB_WC_SUCCESS ?
