@@ -23,26 +23,9 @@ rounds=${ROUNDS:-3}
 qps=${QPS:-64}
 
 if [[ -z ${AGG_ROLE:-} ]]; then
-	save='' rc=0
-	[[ ${1:-} == --save ]] && { save=1; shift; }
-	for kernel in ${KERNELS:-6.1 6.12}; do
-		# Its time is not the module's.
-		[[ $kernel != debug ]] || continue
-		echo "== kernel $kernel"
-		out=$(mktemp)
-		"$here/../selftests/qemu/run.sh" -k "$kernel" -n 1 --lanes 2 --rate none --icount --timeout 900 \
-			"$@" --cmd "ROUNDS=$rounds QPS=$qps bash bench/failover.sh" | tee "$out"
-		[[ ${PIPESTATUS[0]} -eq 0 ]] || rc=1
-		if [[ -n $save ]]; then
-			mkdir -p "$here/results"
-			{
-				echo "# kernel $kernel, $(date -u +%F), QEMU $(qemu-system-x86_64 --version | sed -n '1s/.*version \([0-9.]*\).*/\1/p') -icount shift=1"
-				grep -E '^(failure|carrier)' "$out"
-			} > "$here/results/failover-${kernel##*/}.txt"
-		fi
-		rm -f "$out"
-	done
-	exit "$rc"
+	. "$here/host.sh"
+	in_guest failover 2 900 "ROUNDS=$rounds QPS=$qps" 'failure|carrier' "$@"
+	exit
 fi
 
 # --------------------------------------------------------------- in the guest

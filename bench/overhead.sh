@@ -26,26 +26,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 rounds=${ROUNDS:-3}
 
 if [[ -z ${AGG_ROLE:-} ]]; then
-	save='' rc=0
-	[[ ${1:-} == --save ]] && { save=1; shift; }
-	for kernel in ${KERNELS:-6.1 6.12}; do
-		# Its time is not the module's.
-		[[ $kernel != debug ]] || continue
-		echo "== kernel $kernel"
-		out=$(mktemp)
-		"$here/../selftests/qemu/run.sh" -k "$kernel" -n 1 --lanes 1 --rate none --icount --timeout 1800 \
-			"$@" --cmd "ROUNDS=$rounds bash bench/overhead.sh" | tee "$out"
-		[[ ${PIPESTATUS[0]} -eq 0 ]] || rc=1
-		if [[ -n $save ]]; then
-			mkdir -p "$here/results"
-			{
-				echo "# kernel $kernel, $(date -u +%F), QEMU $(qemu-system-x86_64 --version | sed -n '1s/.*version \([0-9.]*\).*/\1/p') -icount shift=1"
-				grep -E '^(WRITE|SEND|READ|test)' "$out"
-			} > "$here/results/overhead-${kernel##*/}.txt"
-		fi
-		rm -f "$out"
-	done
-	exit "$rc"
+	. "$here/host.sh"
+	in_guest overhead 1 1800 "ROUNDS=$rounds" 'WRITE|SEND|READ|test' "$@"
+	exit
 fi
 
 # --------------------------------------------------------------- in the guest

@@ -802,7 +802,7 @@ u8 agg_ready_rx(struct agg_qp *qp, const struct agg_wire_attach *req);
 void agg_qp_path_failed(struct agg_lqp *lqp, enum agg_cause cause);
 const char *agg_cause_name(enum agg_cause cause);
 
-/* attach.c */
+/* path.c, attach.c */
 void agg_qp_fill(struct agg_qp *qp, u8 kind, struct agg_wire_attach *m);
 int agg_qp_lead_create(struct agg_qp *qp, struct agg_peer *peer, unsigned long *tried);
 int agg_qp_follow_create(struct agg_qp *qp, const struct agg_wire_attach *req);

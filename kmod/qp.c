@@ -15,6 +15,7 @@
  * reference, are cancelled.
  */
 #include <linux/random.h>
+#include <linux/topology.h>
 #include <rdma/ib_cache.h>
 #include <rdma/uverbs_ioctl.h>
 

@@ -9,11 +9,6 @@
 . "$(dirname "$0")/dev.sh"
 . "$(dirname "$0")/traffic.sh"
 
-# Where a lane loses packets for a moment and goes on there are no READs: soft-RoCE
-# calls one a success when the middle of its answer was lost (rxe_completer warns
-# of it), on a bare lane just as well.
-NO_READS="-o send,send_imm,write,write_imm"
-
 between() {
 	PAIR_TIMEOUT=200 pair "verify -d $DEV -g $GID" "verify -d $DEV -g $GID $1 $PEER_IP"
 }

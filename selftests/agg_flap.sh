@@ -18,10 +18,6 @@
 
 RANDOM=${AGG_SEED:=$((RANDOM + 1))}
 FLAPS=${AGG_FLAPS:-$(few 18 8)}
-# Where a lane loses packets and goes on there are no READs: soft-RoCE calls one a
-# success when the middle of its answer was lost (rxe_completer warns of it), on a
-# bare lane just as well.
-NO_READS="-o send,send_imm,write,write_imm"
 
 # Triggers, of lane $1, back after $2 seconds.
 carrier() { ip link set "lane$1" down; sleep "$2"; ip link set "lane$1" up; }

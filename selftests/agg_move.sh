@@ -11,10 +11,8 @@
 . "$(dirname "$0")/traffic.sh"
 
 QPS=8
-# Where a lane goes down there are no READs: see agg_failover.sh.
-OPS="-o send,send_imm,write,write_imm"
 
-there() { rdma-agg lane show "$DEV" | awk -v l="rxe$1/1" '$2 == l' | grep -q .; }
+is_lane() { rdma-agg lane show "$DEV" | awk -v l="rxe$1/1" '$2 == l' | grep -q .; }
 flows_are() { field_is "$1" flows "$2"; }
 
 drain() {
@@ -43,7 +41,7 @@ carrier() {
 
 remove() {
 	rdma-agg lane del "$DEV" rxe3/1 || return
-	! there 3 || return
+	! is_lane 3 || return
 	sleep 1
 }
 
@@ -57,8 +55,8 @@ is "nothing has failed" "$(count failovers)" 0
 is "nothing was sent again" "$(count requests_replayed)" 0
 ok "QPs have moved" [ "$(count moves)" -ge 8 ]
 is "no QP is lost" "$(count qp_errors)" 0
-ok "a lane is taken down, and comes back" while_traffic "-q $QPS -b $OPS" down_up
-ok "QPs return to a lane that returns" while_traffic "-q $QPS -b $OPS" carrier
+ok "a lane is taken down, and comes back" while_traffic "-q $QPS -b $NO_READS" down_up
+ok "QPs return to a lane that returns" while_traffic "-q $QPS -b $NO_READS" carrier
 before=$(count failovers)
 ok "a lane is removed under load" while_traffic "-q $QPS -b" remove
 is "without a failure" "$(count failovers)" "$before"

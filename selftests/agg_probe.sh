@@ -12,8 +12,7 @@
 . "$(dirname "$0")/traffic.sh"
 
 QPS=8
-# No READs where packets are lost: see agg_failover.sh.
-OPS="-q $QPS -o send,send_imm,write,write_imm"
+OPS="-q $QPS $NO_READS"
 
 dead() { field_is "$1" paths-dead "${2:-1}"; }
 

@@ -45,6 +45,8 @@ fi
 # ------------------------------------------------------------- in guest A
 
 . "$here/lib.sh"
+. "$here/dev.sh"	# DEV=agg0
+. "$here/traffic.sh"
 
 failures=()
 run() {	# shows a command, then runs it
@@ -247,8 +249,8 @@ survive() {
 	ratio=$(awk "BEGIN { b = ${base[$tool]:-0}; printf \"%.2f\", b ? $mbit / b : 0 }")
 	printf '%-14s %-6s %4d %9s %7s  %s, lane %s out from 1/4 to 1/2\n' "$tool" "$dev" "$qps" "$mbit" \
 		"$ratio" "$mb" "$out" | tee -a "$table"
-	read -r failovers lost <<< "$(rdma statistic show link "$dev/1" |
-		awk '{ for (i = 1; i < NF; i++) v[$i] = $(i + 1) } END { print v["failovers"], v["failovers_lost"] }')"
+	failovers=$(count failovers)
+	lost=$(count failovers_lost)
 	echo "# lane $out was pulled out and put back: $failovers failovers, $lost QPs lost"
 	[[ $failovers -gt 0 && $lost -eq 0 ]] || failures+=("$failovers failovers, $lost QPs lost")
 }
