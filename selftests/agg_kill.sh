@@ -56,7 +56,7 @@ for ms in 100 800; do
 done
 ok "nothing is left of them here and on the peer" both res_check "$DEV"
 for ((i = 0; i < AGG_USE_LANES; i++)); do
-	is "no lane QP is left on rxe$i" "$(rdma resource show qp link "rxe$i/1" | grep -c rdma_agg)" 0
+	is "no lane QP is left on rxe$i" "$(rdma resource show qp link "rxe$i/1" | grep -c "type RC .*rdma_agg")" 0
 done
 ok "nothing is outstanding" wait_for 10 idle
 is "no malformed request was seen" "$(counter bad-wqes)" "$before"

@@ -611,6 +611,8 @@ agg_cleanup_here() {
 	done
 	timeout 20 rmmod rdma_agg 2> /dev/null
 	lanes_down_here
+	# Down first: IPv6 is of no use any more on a link that loses all its addresses while up.
+	ip link set mgmt0 down
 	ip addr flush dev mgmt0
 }
 agg_cleanup() { both agg_cleanup_here; }
