@@ -9,12 +9,14 @@
 #                       version
 #
 # KERNELS="6.1 6.12 newest" selects what `build`, `sparse` and `clang` are run
-# against; the newest is skipped when deps.sh could not fetch it.  With
+# against; the newest is skipped when deps.sh could not fetch it.  What compiles or
+# searches the module is not repeated for content that has passed (passed.sh).  With
 # AGG_RESULTS=FILE a line "ok|not|skip NAME SECONDS REASON" per check is added
 # to that file (check.sh adds them up).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/passed.sh"
 cd "$here/.."
 # The debug kernel is a 6.12.
 series=" ${KERNELS:-6.1 6.12 newest} "
@@ -47,6 +49,22 @@ judge() {
 		tail -n 60 "$tmp/log" | sed 's/^/    | /'
 		note "not $name $((SECONDS - start)) $(head -n 1 "$tmp/log")"
 	fi
+}
+
+# judge_new NAME WORDS COMMAND...: as judge, unless it has passed on the same module and
+# kernel, by the same tools. WORDS say which these are.
+judge_new() {
+	local name=$1 before=$failed,$skipped key
+	key=$(content_key kmod include Makefile "$here/static.sh" -- "$2")
+	shift 2
+	if passed_before "$name" "$key"; then
+		passed=$((passed + 1))
+		echo "ok $name (as before)"
+		note "ok $name 0 -"
+		return
+	fi
+	judge "$name" "$@"
+	[[ $before != "$failed,$skipped" ]] || passed_now "$name" "$key"
 }
 
 need() { command -v "$1" > /dev/null || { echo "no $1; selftests/deps.sh check installs it"; exit 4; }; }
@@ -214,14 +232,19 @@ check_version() {
 	return 1
 }
 
+tools=$(version_of gcc sparse clang spatch)
 for check in "${checks[@]}"; do
 	case $check in
 	build | sparse | clang)
 		for s in $series; do
-			judge "$check-$s" "check_$check" "$s"
+			words="$("$here/kernels.sh" krel "$s" 2> /dev/null) $tools" || words="no kernel"
+			judge_new "$check-$s" "$words" "check_$check" "$s"
 		done
 		;;
-	checkpatch | kernel-doc | coccicheck | netlink | shellcheck | yamllint | codespell | version)
+	coccicheck)
+		judge_new "$check" "$("$here/kernels.sh" source 6.12 2> /dev/null || true) $tools" check_coccicheck
+		;;
+	checkpatch | kernel-doc | netlink | shellcheck | yamllint | codespell | version)
 		judge "$check" "check_${check//-/_}"
 		;;
 	*)

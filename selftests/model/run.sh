@@ -8,12 +8,14 @@
 #   run.sh NAME...       some, by their names in the file `searches`
 #   run.sh trace NAME    the shortest way to what NAME finds, step by step
 #
-# Works on one core, at low priority.  Exit code 4: no Spin here.  With
+# Works on one core, at low priority; a search that went well is not repeated for the
+# same model (../passed.sh).  Exit code 4: no Spin here.  With
 # AGG_RESULTS=FILE a line "ok|not|skip model/NAME SECONDS REASON" per search is
 # added to that file (check.sh adds them up).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../passed.sh"
 searches=$here/searches
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -26,6 +28,8 @@ if ! command -v spin > /dev/null || ! command -v gcc > /dev/null; then
 	note "skip model 0 no spin or no gcc"
 	exit 4
 fi
+
+model_tools="$(spin -V | head -n 1) $(gcc --version | head -n 1)"
 
 # lines LIST...: of the file, without comments.
 lines() {
@@ -75,8 +79,15 @@ found() {
 
 # judge LIST WANT STORE NAME RULES FLAGS...
 judge() {
-	local want=$2 store=$3 name=$4 rules=$5 start=$SECONDS bad='' states
+	local want=$2 store=$3 name=$4 rules=$5 start=$SECONDS bad='' states key
+	key=$(content_key "$here/failover.pml" "$here/run.sh" -- "$model_tools" "$@")
 	shift 5
+	if passed_before "model-$name" "$key"; then
+		passed=$((passed + 1))
+		echo "ok $name: $want, as before"
+		note "ok model/$name 0 -"
+		return
+	fi
 	if ! search "$store" "$want" "$@"; then
 		bad='does not build'
 	else
@@ -97,6 +108,7 @@ judge() {
 		esac
 	fi
 	if [[ -z $bad ]]; then
+		passed_now "model-$name" "$key"
 		passed=$((passed + 1))
 		echo "ok $name: $want, $states states, $((SECONDS - start)) s"
 		note "ok model/$name $((SECONDS - start)) -"
