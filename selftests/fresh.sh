@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # What an administrator does, on a machine that has nothing: in a folder that
-# debootstrap makes (root; 1 GB and a few minutes each, so not part of `make check`).
+# debootstrap makes (root; some GB and from a few minutes on, so not part of
+# `make check`).
 #
 #   fresh.sh              install and dkms
 #   fresh.sh STEP...      of: install  deps.sh build, make, make install
 #                             dkms     dkms add, build, install, remove
-#                             demo     deps.sh demo installs what it promises
-#                             check    ... and deps.sh check
+#                             demo     make demo, which installs what it needs
+#                             check    make check: as long as it takes without caches
 #
 # SERIES=6.12 selects the kernel, DIR=FOLDER where to work (default: below
 # /var/tmp; removed at the end).  The last line is "N passed, M failed".
@@ -46,7 +47,7 @@ ok() {
 	shift
 	if "$@" > "$log" 2>&1 < /dev/null; then
 		passed=$((passed + 1))
-		echo "ok $what ($((SECONDS - start)) s)"
+		echo "ok $what ($((SECONDS - start)) s): $(tail -n 1 "$log")"
 	else
 		failed=$((failed + 1))
 		echo "not ok $what"
@@ -142,6 +143,7 @@ step_demo() {
 		command -v busybox ibv_rc_pingpong ib_write_bw rdma ip tc modprobe python3 unshare' || true
 	ok "deps.sh demo again, without the network" inside '
 		time unshare --net selftests/deps.sh demo'
+	ok "make demo" inside 'make demo' || true
 }
 
 step_check() {
@@ -154,6 +156,8 @@ step_check() {
 		python3 -c "import yaml, pyverbs, jsonschema"' || true
 	ok "deps.sh check again, without the network" inside '
 		time unshare --net selftests/deps.sh check'
+	# No series: all that the check runs by itself.
+	ok "make check" inside 'unset KERNELS SERIES; make check' || true
 }
 
 ok "a bare $VERSION_CODENAME with make" bare_machine || exit 1
